@@ -1,0 +1,37 @@
+#include "store/model/clock.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <ctime>
+
+#include "store/model/error.h"
+
+namespace gradus {
+
+Time SystemClock::now() const { return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now()); }
+
+std::string SystemRandom::bytes(std::size_t count) {
+    std::string out(count, '\0');
+    std::size_t have = 0;
+    while (have < count) {
+        const ssize_t got = getrandom(out.data() + have, count - have, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) throw Error(ErrorCode::kInfrastructure, "getrandom: {}", errnoText(errno));
+        have += static_cast<std::size_t>(got);
+    }
+    return out;
+}
+
+std::string formatTime(Time time) {
+    const auto millis = toMillis(time);
+    // Floor, not truncation: a moment before 1970 still has a positive number of milliseconds.
+    const std::int64_t remainder = ((millis % 1000) + 1000) % 1000;
+    const std::time_t seconds = (millis - remainder) / 1000;
+    std::tm parts{};
+    gmtime_r(&seconds, &parts);
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, remainder);
+}
+
+}  // namespace gradus
