@@ -1,0 +1,293 @@
+#include "plugins/isolation/jail/init.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <memory>
+
+#include "plugins/isolation/jail/filter.h"
+#include "plugins/isolation/jail/identity.h"
+#include "plugins/isolation/jail/landlock.h"
+#include "plugins/isolation/jail/network.h"
+#include "plugins/isolation/jail/proc.h"
+#include "plugins/isolation/jail/skeleton.h"
+
+namespace gradus {
+
+namespace {
+
+// Everything the command's process needs between vfork and exec, worked out beforehand: in there no memory may be
+// allocated, because it is pid 1's.
+struct Launch {
+    std::vector<std::string> candidates;
+    std::vector<char*> arguments;
+    std::vector<char*> shellArguments;  ///< for a script without an interpreter line, as execvp does
+    std::vector<char*> environment;
+    const char* directory = nullptr;
+    std::array<int, 3> stdio{};
+    const char* volatile failedStep = nullptr;
+    volatile int error = 0;
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+    std::vector<char*> all;
+    for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+    all.push_back(nullptr);
+    return all;
+}
+
+std::string searchPath(const std::vector<std::string>& environment) {
+    for (const std::string& variable : environment)
+        if (variable.starts_with("PATH=")) return variable.substr(5);
+    return "/usr/local/bin:/usr/bin:/bin";
+}
+
+std::vector<std::string> candidatesFor(const JailRun& run) {
+    if (run.program.find('/') != std::string::npos) return {run.program};
+    std::vector<std::string> candidates;
+    for (const std::string& directory : splitWords(searchPath(run.environment), ":"))
+        candidates.push_back(directory + "/" + run.program);
+    return candidates;
+}
+
+Launch prepareLaunch(const InitPlan& plan) {
+    Launch launch;
+    launch.candidates = candidatesFor(plan.run);
+    launch.arguments = pointers(plan.run.arguments);
+    launch.shellArguments = launch.arguments;
+    launch.shellArguments.insert(launch.shellArguments.begin(), const_cast<char*>("sh"));
+    launch.environment = pointers(plan.run.environment);
+    launch.directory = plan.run.directory.c_str();
+    launch.stdio = plan.stdio;
+    return launch;
+}
+
+// Signals as a fresh process expects them; what the supervisor ignores or blocks is no business of the command's.
+void resetSignals() {
+    struct sigaction standard {};
+    standard.sa_handler = SIG_DFL;
+    for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+int arrangeDescriptors(const std::array<int, 3>& stdio) {
+    for (int fd = 0; fd < 3; ++fd)
+        if (::dup2(stdio[static_cast<std::size_t>(fd)], fd) < 0) return errno;
+    return ::close_range(3, ~0U, 0) == 0 ? 0 : errno;
+}
+
+int executeFirst(Launch& launch) {
+    int result = ENOENT;
+    for (const std::string& candidate : launch.candidates) {
+        ::execve(candidate.c_str(), launch.arguments.data(), launch.environment.data());
+        if (errno == ENOEXEC) {
+            launch.shellArguments[1] = const_cast<char*>(candidate.c_str());
+            ::execve("/bin/sh", launch.shellArguments.data(), launch.environment.data());
+        }
+        if (errno == EACCES) {
+            result = EACCES;  // keep looking, as a shell does
+        } else if (errno != ENOENT && errno != ENOTDIR) {
+            return errno;
+        }
+    }
+    return result;
+}
+
+[[noreturn]] void launchFailed(Launch& launch, const char* step, int error) {
+    launch.failedStep = step;
+    launch.error = error;
+    ::_exit(127);
+}
+
+[[noreturn]] void becomeCommand(Launch& launch) {
+    ::setsid();  // a session without a terminal: there is nothing to type into
+    if (const int error = arrangeDescriptors(launch.stdio)) launchFailed(launch, "descriptors", error);
+    if (::chdir(launch.directory) != 0) launchFailed(launch, "directory", errno);
+    resetSignals();
+    launchFailed(launch, "exec", executeFirst(launch));
+}
+
+// The child borrows our memory until it executes, so its failure is simply there when we go on.
+__attribute__((noinline)) pid_t startCommand(Launch& launch) {
+    const pid_t command = ::vfork();
+    if (command == 0) becomeCommand(launch);
+    return command;
+}
+
+std::uint32_t countProcesses() {
+    const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+    std::uint32_t count = 0;
+    while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') ++count;
+    return count > 0 ? count - 1 : 0;
+}
+
+class Init {
+  public:
+    explicit Init(const InitPlan& plan) : plan_(plan) {}
+
+    [[noreturn]] void run() {
+        if (auto failed = confine()) fail(*failed);
+        const int signals = watchChildren();
+        Launch launch = prepareLaunch(plan_);
+        command_ = startCommand(launch);
+        if (command_ < 0) fail(failure("start", plan_.run.program));
+        if (launch.error != 0) {
+            const char* step = launch.failedStep;
+            fail(failure(step, std::strcmp(step, "directory") == 0 ? plan_.run.directory : plan_.run.program,
+                         launch.error));
+        }
+        reportStarted();
+        for (const int fd : plan_.stdio) ::close(fd);
+        reapUntilEnd(signals);
+    }
+
+  private:
+    Attempt confine() {
+        for (const int file : plan_.taskFiles)
+            if (::write(file, "0", 1) != 1) return failure("cgroup", "join");
+        // After joining, so that the group we are in is the root of what the command sees.
+        if (::unshare(CLONE_NEWCGROUP) != 0) return failure("namespaces", "cgroup namespace");
+        const std::string& hostname = plan_.setup.hostname;
+        if (::sethostname(hostname.c_str(), hostname.size()) != 0) return failure("hostname", hostname);
+        if (!plan_.setup.hostNetwork)
+            if (auto failed = raiseLoopback()) return failed;
+        if (auto failed = mountProc(kSkeletonRoot)) return failed;
+        if (auto failed = pivotIntoSkeleton()) return failed;
+        if (auto failed = becomeIdentity(plan_.rootless, plan_.setup.uid, plan_.setup.gid)) return failed;
+        readNamespaces();
+        closeInherited();
+        if (auto failed = dieWithSupervisor()) return failed;
+        if (auto failed = applyProcessLimits(plan_.limits)) return failed;
+        if (auto failed = dropPrivileges()) return failed;
+        if (auto failed = restrictByLandlock(plan_.writable)) return failed;
+        return installFilter(plan_.filter);
+    }
+
+    void readNamespaces() {
+        for (std::size_t i = 0; i < kNamespaceNames.size(); ++i) {
+            struct stat info {};
+            const std::string path = "/proc/self/ns/" + std::string(kNamespaceNames[i]);
+            if (::stat(path.c_str(), &info) == 0) started_.namespaces[i] = info.st_ino;
+        }
+        proc_ = openPath(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY);
+    }
+
+    // Of all that the supervisor holds (the engine's socket, layers of the workspace, control groups) nothing stays.
+    void closeInherited() {
+        const std::array<int, 5> kept = {plan_.stdio[0], plan_.stdio[1], plan_.stdio[2], plan_.channel, proc_.get()};
+        for (unsigned first = 3; first != 0;) {
+            unsigned next = ~0U;
+            for (const int fd : kept)
+                if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) < next)
+                    next = static_cast<unsigned>(fd);
+            if (next > first) ::close_range(first, next == ~0U ? ~0U : next - 1, 0);
+            first = next == ~0U ? 0 : next + 1;
+        }
+    }
+
+    // Set after the change of ids, which clears it. A supervisor that died before shows as a closed channel.
+    Attempt dieWithSupervisor() {
+        if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return failure("die with parent", "");
+        pollfd channel{plan_.channel, POLLIN, 0};
+        if (::poll(&channel, 1, 0) > 0 && (channel.revents & (POLLHUP | POLLERR)) != 0) ::_exit(1);
+        return std::nullopt;
+    }
+
+    static int watchChildren() {
+        sigset_t all;
+        ::sigfillset(&all);
+        ::sigprocmask(SIG_SETMASK, &all, nullptr);
+        sigset_t children;
+        ::sigemptyset(&children);
+        ::sigaddset(&children, SIGCHLD);
+        return ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    }
+
+    [[noreturn]] void reapUntilEnd(int signals) {
+        while (true) {
+            reap();
+            pollfd events[2] = {{plan_.channel, POLLIN, 0}, {signals, POLLIN, 0}};
+            if (::poll(events, 2, -1) < 0) continue;
+            signalfd_siginfo seen{};
+            while (::read(signals, &seen, sizeof seen) > 0) continue;
+            if (events[0].revents != 0) obey();
+        }
+    }
+
+    void reap() {
+        while (true) {
+            int status = 0;
+            const pid_t child = ::waitpid(-1, &status, WNOHANG);
+            if (child <= 0) return;
+            if (child != command_) continue;
+            InitEnded ended{status, countProcesses()};
+            std::string packet(1, static_cast<char>(InitWord::kEnded));
+            packet.append(reinterpret_cast<const char*>(&ended), sizeof ended);
+            send(packet, -1);
+            ::_exit(0);
+        }
+    }
+
+    void obey() {
+        char word = 0;
+        const ssize_t got = ::recv(plan_.channel, &word, 1, MSG_DONTWAIT);
+        if (got == 0) ::_exit(1);
+        if (got == 1 && word == static_cast<char>(InitWord::kTerminate)) ::kill(command_, SIGTERM);
+    }
+
+    void reportStarted() {
+        std::string packet(1, static_cast<char>(InitWord::kStarted));
+        packet += encode(started_);
+        send(packet, proc_.get());
+        proc_.reset();
+    }
+
+    [[noreturn]] void fail(const Failure& failed) {
+        std::string packet(1, static_cast<char>(InitWord::kFailed));
+        packet += encode(failed);
+        send(packet, -1);
+        ::_exit(1);
+    }
+
+    void send(std::string& packet, int descriptor) {
+        iovec part{packet.data(), packet.size()};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
+        if (descriptor >= 0) {
+            message.msg_control = control;
+            message.msg_controllen = sizeof control;
+            cmsghdr* header = CMSG_FIRSTHDR(&message);
+            header->cmsg_level = SOL_SOCKET;
+            header->cmsg_type = SCM_RIGHTS;
+            header->cmsg_len = CMSG_LEN(sizeof(int));
+            std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+        }
+        ::sendmsg(plan_.channel, &message, MSG_NOSIGNAL);
+    }
+
+    const InitPlan& plan_;
+    JailStarted started_;
+    Descriptor proc_;
+    pid_t command_ = -1;
+};
+
+}  // namespace
+
+void runInit(const InitPlan& plan) { Init(plan).run(); }
+
+}  // namespace gradus

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plugins/isolation/jail/attempt.h"
+#include "plugins/isolation/jail/protocol.h"
+#include "plugins/isolation/jail/skeleton.h"
+
+namespace gradus {
+
+/// The open layers of one overlay, taken before anything covers the paths that lead to them.
+struct OverlayLayers {
+    std::vector<Descriptor> lowers;
+    Descriptor upper;
+    Descriptor work;
+};
+
+Attempt openLayers(const JailOverlay& overlay, OverlayLayers& layers);
+
+/// Gives an overlay without directories of its own a place in the scratch space, looking like its topmost lower.
+Attempt makeScratchLayers(int scratch, std::size_t index, OverlayLayers& layers);
+
+/// A detached overlay mount.
+Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bool rootless, Descriptor& mounted);
+
+/// A mount below an overlay's target would be silently absent inside; it needs an entry of its own in the plan.
+Attempt refuseNestedMounts(const JailSetup& setup, const std::vector<MountPoint>& mounts);
+
+}  // namespace gradus

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugins/isolation/jail/attempt.h"
+#include "store/model/limits.h"
+
+/// The words between the engine and gradus-jail, on a stream socket. A message is a frame: magic, version, kind and
+/// length, then fields in a fixed order, numbers little-endian, texts with their length. Both sides come from one
+/// build, so the version must match exactly; anything else is refused, never guessed at (docs/isolation.md).
+namespace gradus {
+
+inline constexpr std::uint32_t kJailMagic = 0x4c4a4447;  // "GDJL"
+inline constexpr std::uint32_t kJailVersion = 1;
+inline constexpr std::uint32_t kJailFrameCap = 8U << 20;
+inline constexpr std::size_t kJailHeaderBytes = 16;
+
+/// Where the jail finds its control socket.
+inline constexpr int kJailControlDescriptor = 3;
+
+enum class JailMessage : std::uint32_t {
+    kSetup = 1,   ///< engine: build the sandbox
+    kRun = 2,     ///< engine: run a command; three descriptors (stdin, stdout, stderr) travel with it
+    kStop = 3,    ///< engine: end the running command now
+    kReady = 16,  ///< jail: built; one descriptor per overlay (its upper directory) travels with it
+    kFailed = 17,
+    kStarted = 18,
+    kEnded = 19,
+};
+
+struct JailOverlay {
+    std::string target;
+    std::vector<std::string> lowers;  ///< topmost first
+    std::string upper;                ///< empty: in the scratch space
+    std::string work;
+    bool disposable = true;  ///< never synced to disk
+
+    bool operator==(const JailOverlay&) const = default;
+};
+
+struct JailBind {
+    std::string source;
+    std::string target;
+    bool optional = false;
+
+    bool operator==(const JailBind&) const = default;
+};
+
+struct JailPrivate {
+    std::string target;
+    std::uint32_t mode = 0755;
+
+    bool operator==(const JailPrivate&) const = default;
+};
+
+struct JailSetup {
+    std::uint32_t uid = 0;
+    std::uint32_t gid = 0;
+    bool hostNetwork = false;
+    bool diskBacked = false;  ///< the caller's upper directories lie on a file system that bounds them
+    std::string hostname;
+    std::string cgroupRoot;
+    std::vector<JailOverlay> overlays;
+    std::vector<JailBind> binds;
+    std::vector<JailPrivate> privates;
+    std::vector<std::string> hidden;
+    Limits limits;
+
+    bool operator==(const JailSetup&) const = default;
+};
+
+struct JailRun {
+    std::string program;  ///< a path, or a name to look for in the PATH of `environment`
+    std::vector<std::string> arguments;
+    std::vector<std::string> environment;
+    std::string directory;
+    std::uint64_t graceMillis = 0;
+
+    bool operator==(const JailRun&) const = default;
+};
+
+struct JailReady {
+    std::array<Enforcer, kLimitNames.size()> enforcers{};
+    std::uint32_t landlockAbi = 0;
+
+    bool operator==(const JailReady&) const = default;
+};
+
+/// Inode numbers of the namespaces: mnt, pid, net, ipc, uts, cgroup, user.
+inline constexpr std::array<std::string_view, 7> kNamespaceNames = {"mnt", "pid",    "net", "ipc",
+                                                                    "uts", "cgroup", "user"};
+
+struct JailStarted {
+    std::uint32_t initPid = 0;  ///< pid 1 of the sandbox, as the host sees it
+    std::array<std::uint64_t, kNamespaceNames.size()> namespaces{};
+
+    bool operator==(const JailStarted&) const = default;
+};
+
+enum class JailEnd : std::uint32_t { kByItself, kWallTime, kCpuTime, kMemory, kStopped, kLost };
+
+struct JailEnded {
+    JailEnd end = JailEnd::kByItself;
+    bool exited = false;     ///< `status` is an exit status
+    bool signalled = false;  ///< `status` is a signal number
+    std::uint32_t status = 0;
+    std::uint64_t wallNanos = 0;
+    std::uint64_t cpuNanos = 0;
+    std::uint64_t memoryPeak = 0;
+    std::uint32_t leftBehind = 0;  ///< processes that were still there when the command had ended
+    bool oom = false;
+    std::array<std::optional<std::uint64_t>, kLimitNames.size()> peaks{};
+    std::array<bool, kLimitNames.size()> tripped{};
+
+    bool operator==(const JailEnded&) const = default;
+};
+
+std::string encode(const JailSetup& setup);
+std::string encode(const JailRun& run);
+std::string encode(const JailReady& ready);
+std::string encode(const JailStarted& started);
+std::string encode(const JailEnded& ended);
+std::string encode(const Failure& failed);
+
+/// Nothing if a byte is missing, left over, or outside what the field allows.
+std::optional<JailSetup> decodeSetup(std::string_view body);
+std::optional<JailRun> decodeRun(std::string_view body);
+std::optional<JailReady> decodeReady(std::string_view body);
+std::optional<JailStarted> decodeStarted(std::string_view body);
+std::optional<JailEnded> decodeEnded(std::string_view body);
+std::optional<Failure> decodeFailed(std::string_view body);
+
+/// A frame's first bytes.
+struct JailHeader {
+    JailMessage kind = JailMessage::kFailed;
+    std::uint32_t length = 0;
+};
+std::string encodeHeader(JailMessage kind, std::size_t length);
+std::optional<JailHeader> decodeHeader(std::string_view bytes);
+
+/// What makes a well-formed plan unacceptable, as a sentence: relative paths, "..", doubled targets, out of range
+/// values.
+std::optional<std::string> objection(const JailSetup& setup);
+std::optional<std::string> objection(const JailRun& run);
+
+}  // namespace gradus

@@ -1,0 +1,333 @@
+#include "plugins/isolation/jail/run.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "plugins/isolation/jail/channel.h"
+#include "plugins/isolation/jail/watch.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr std::uint64_t kMilli = 1'000'000;
+constexpr std::uint64_t kLookAgain = 50 * kMilli;  // between looks where no control group counts
+constexpr std::uint64_t kSoon = 2 * kMilli;
+
+Descriptor makeTimer() { return Descriptor(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)); }
+
+void arm(const Descriptor& timer, std::uint64_t nanos) {
+    itimerspec when{};
+    when.it_value.tv_sec = static_cast<time_t>(nanos / 1'000'000'000);
+    when.it_value.tv_nsec = static_cast<long>(nanos % 1'000'000'000);
+    ::timerfd_settime(timer.get(), 0, &when, nullptr);
+}
+
+void drain(const Descriptor& counter) {
+    std::uint64_t ignored = 0;
+    while (::read(counter.get(), &ignored, sizeof ignored) > 0) continue;
+}
+
+std::uint64_t nanosOf(const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1000;
+}
+
+std::uint64_t processors() { return static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
+
+}  // namespace
+
+SupervisedRun::SupervisedRun(const RunContext& context, InitPlan plan) : context_(context), plan_(std::move(plan)) {}
+
+bool SupervisedRun::run() {
+    if (auto failed = start()) {
+        sendFrame(context_.control, JailMessage::kFailed, encode(*failed));
+        return true;
+    }
+    supervise();
+    rusage usage{};
+    int status = 0;
+    while (::wait4(init_, &status, 0, &usage) < 0 && errno == EINTR) continue;
+    readInit();  // what it said last
+    report(usage);
+    return !engineGone_;
+}
+
+Attempt SupervisedRun::start() {
+    before_ = context_.cgroups.counters();
+    context_.cgroups.resetPeaks();
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return failure("start", "channel");
+    channel_ = Descriptor(pair[0]);
+    const Descriptor other(pair[1]);
+    plan_.channel = other.get();
+    wall_ = makeTimer();
+    grace_ = makeTimer();
+    tick_ = makeTimer();
+    watchMemoryEvents();
+    std::vector<Descriptor> tasks;
+    for (const std::string& path : context_.cgroups.taskFiles()) {
+        tasks.push_back(openPath(AT_FDCWD, path, O_WRONLY));
+        if (!tasks.back()) return failure("cgroup", path);
+        plan_.taskFiles.push_back(tasks.back().get());
+    }
+    Descriptor unified;
+    const std::string& directory = context_.cgroups.unifiedDirectory();
+    if (!directory.empty()) unified = openPath(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
+    if (!directory.empty() && !unified) return failure("cgroup", directory);
+    init_ = cloneInit(unified.get());
+    if (init_ < 0) return failure("namespaces", "clone");
+    return std::nullopt;
+}
+
+// The old call where it is enough: container runtimes refuse clone3, because they cannot look into it.
+pid_t SupervisedRun::cloneInit(int cgroupDirectory) {
+    const std::uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
+                                (plan_.setup.hostNetwork ? 0ULL : std::uint64_t{CLONE_NEWNET});
+    int pidfd = -1;
+    long pid = 0;
+    if (cgroupDirectory < 0) {
+        pid = ::syscall(SYS_clone, flags | SIGCHLD, nullptr, &pidfd, nullptr, 0);
+    } else {
+        clone_args arguments{};
+        arguments.flags = flags | CLONE_INTO_CGROUP;
+        arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+        arguments.exit_signal = SIGCHLD;
+        arguments.cgroup = static_cast<std::uint64_t>(cgroupDirectory);
+        pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
+    }
+    if (pid == 0) runInit(plan_);
+    pidfd_ = Descriptor(pidfd);
+    return static_cast<pid_t>(pid);
+}
+
+void SupervisedRun::watchMemoryEvents() {
+    if (heldBy(LimitName::kMemory) == Enforcer::kCgroupV2) {
+        memoryEvents_ = openPath(AT_FDCWD, context_.cgroups.unifiedDirectory() + "/memory.events", O_RDONLY);
+        char ignored[512];
+        if (memoryEvents_ && ::read(memoryEvents_.get(), ignored, sizeof ignored) < 0) memoryEvents_.reset();
+        return;
+    }
+    const std::string directory = context_.cgroups.oldMemoryDirectory();
+    if (directory.empty()) return;
+    memoryEvents_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    memoryControl_ = openPath(AT_FDCWD, directory + "/memory.oom_control", O_RDONLY);
+    const std::string request = std::to_string(memoryEvents_.get()) + " " + std::to_string(memoryControl_.get());
+    // Without the event the counter is still read at the end; only the rest of the tree would live on meanwhile.
+    if (writeText(directory + "/cgroup.event_control", request) != 0) memoryEvents_.reset();
+}
+
+std::optional<std::uint64_t> SupervisedRun::limitOf(LimitName name) const {
+    const std::optional<Limit>& limit = plan_.setup.limits[name];
+    return limit ? std::optional(limit->value) : std::nullopt;
+}
+
+void SupervisedRun::armTimers() {
+    startNanos_ = bootNanos();
+    if (const auto millis = limitOf(LimitName::kWallTime)) arm(wall_, *millis * kMilli);
+    if (limitOf(LimitName::kCpuTime) || heldBy(LimitName::kMemory) == Enforcer::kWatch) arm(tick_, kSoon);
+}
+
+void SupervisedRun::supervise() {
+    const short memoryMask = heldBy(LimitName::kMemory) == Enforcer::kCgroupV2 ? POLLPRI : POLLIN;
+    while (true) {
+        pollfd events[] = {{pidfd_.get(), POLLIN, 0},
+                           {channel_ ? channel_.get() : -1, POLLIN, 0},
+                           {engineGone_ ? -1 : context_.control, POLLIN, 0},
+                           {wall_.get(), POLLIN, 0},
+                           {grace_.get(), POLLIN, 0},
+                           {tick_.get(), POLLIN, 0},
+                           {memoryEvents_ ? memoryEvents_.get() : -1, memoryMask, 0}};
+        if (::poll(events, std::size(events), -1) < 0) continue;
+        if (events[0].revents != 0) return;
+        if (events[1].revents != 0) readInit();
+        if (events[2].revents != 0) readEngine();
+        if (events[3].revents != 0) {
+            drain(wall_);
+            end(JailEnd::kWallTime);
+        }
+        if (events[4].revents != 0) kill();
+        if (events[5].revents != 0) onTick();
+        if (events[6].revents != 0) {
+            if (memoryMask == POLLIN) drain(memoryEvents_);
+            oomPending_ = true;
+            onTick();
+        }
+    }
+}
+
+void SupervisedRun::readInit() {
+    char packet[8192];
+    while (channel_) {
+        iovec part{packet, sizeof packet};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        const ssize_t got = ::recvmsg(channel_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (got < 0) return;
+        if (got == 0) {
+            channel_.reset();
+            return;
+        }
+        const std::string_view body(packet + 1, static_cast<std::size_t>(got) - 1);
+        if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) {
+            int fd = -1;
+            std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+            proc_ = Descriptor(fd);
+        }
+        if (packet[0] == static_cast<char>(InitWord::kFailed)) {
+            failed_ = true;
+            sendFrame(context_.control, JailMessage::kFailed, body);
+        } else if (packet[0] == static_cast<char>(InitWord::kStarted)) {
+            JailStarted started = decodeStarted(body).value_or(JailStarted{});
+            started.initPid = static_cast<std::uint32_t>(init_);
+            started_ = true;
+            armTimers();
+            sendFrame(context_.control, JailMessage::kStarted, encode(started));
+        } else if (packet[0] == static_cast<char>(InitWord::kEnded) && body.size() == sizeof(InitEnded)) {
+            std::memcpy(&ended_.emplace(), body.data(), sizeof(InitEnded));
+        }
+    }
+}
+
+void SupervisedRun::readEngine() {
+    const std::optional<JailFrame> frame = receiveFrame(context_.control);
+    if (frame && frame->kind == JailMessage::kStop) {
+        end(JailEnd::kStopped);
+        return;
+    }
+    // The engine is gone, or speaks nonsense: either way nothing runs on.
+    engineGone_ = true;
+    reason_ = JailEnd::kStopped;
+    kill();
+}
+
+// Looks at what only counters know. The old hierarchy announces an out-of-memory kill before it has counted it.
+void SupervisedRun::onTick() {
+    drain(tick_);
+    if (oomPending_) {
+        if (context_.cgroups.counters().oomKills > before_.oomKills) {
+            oomPending_ = false;
+            reason_ = JailEnd::kMemory;
+            kill();
+            return;
+        }
+        arm(tick_, kSoon);
+    }
+    const bool watching = heldBy(LimitName::kMemory) == Enforcer::kWatch;
+    const bool timing = heldBy(LimitName::kCpuTime) == Enforcer::kWatch;
+    if ((watching || timing) && proc_) {
+        const std::uint64_t most = limitOf(LimitName::kMemory).value_or(~std::uint64_t{0});
+        const Usage usage = measure(proc_.get(), most);
+        watchedMemory_ = std::max(watchedMemory_, usage.memoryBytes);
+        watchedTasks_ = std::max(watchedTasks_, usage.tasks);
+        watchedCpu_ = std::max(watchedCpu_, usage.cpuNanos);
+        if (watching && usage.memoryBytes > most) end(JailEnd::kMemory);
+        arm(tick_, kLookAgain);
+        if (timing) checkCpuTime(watchedCpu_);
+    }
+    if (limitOf(LimitName::kCpuTime) && !timing)
+        checkCpuTime(context_.cgroups.counters().cpuNanos.value_or(0) - before_.cpuNanos.value_or(0));
+}
+
+// The next look is when the limit could be reached at the earliest, with every processor busy.
+void SupervisedRun::checkCpuTime(std::uint64_t usedNanos) {
+    const std::uint64_t most = limitOf(LimitName::kCpuTime).value_or(0) * kMilli;
+    if (usedNanos >= most) {
+        end(JailEnd::kCpuTime);
+        return;
+    }
+    const std::uint64_t earliest = std::max((most - usedNanos) / processors(), kSoon);
+    arm(tick_, heldBy(LimitName::kCpuTime) == Enforcer::kWatch ? std::min(earliest, kLookAgain) : earliest);
+}
+
+void SupervisedRun::end(JailEnd reason) {
+    if (reason_ != JailEnd::kByItself) return;
+    reason_ = reason;
+    const bool polite = plan_.run.graceMillis > 0 && (reason == JailEnd::kWallTime || reason == JailEnd::kStopped);
+    const char word = static_cast<char>(InitWord::kTerminate);
+    if (!polite || !started_ || !channel_ || ::send(channel_.get(), &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
+        kill();
+        return;
+    }
+    arm(grace_, plan_.run.graceMillis * kMilli);
+}
+
+// Pid 1 takes its whole namespace with it, whatever the others ignore, block or have detached from.
+void SupervisedRun::kill() {
+    drain(grace_);
+    ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+}
+
+void SupervisedRun::report(const rusage& usage) {
+    if (failed_ || engineGone_) return;
+    const CgroupCounters counters = context_.cgroups.counters();
+    JailEnded ended;
+    ended.oom = counters.oomKills > before_.oomKills;
+    if (!started_) {
+        const char* why = ended.oom ? "the memory limit is too small to start a process" : "it died while being set up";
+        sendFrame(context_.control, JailMessage::kFailed, encode(failure("start", why, ended.oom ? ENOMEM : ESRCH)));
+        return;
+    }
+    ended.end = reason_;
+    if (ended_) {
+        ended.exited = WIFEXITED(ended_->status);
+        ended.signalled = WIFSIGNALED(ended_->status);
+        ended.status =
+            static_cast<std::uint32_t>(ended.exited ? WEXITSTATUS(ended_->status) : WTERMSIG(ended_->status));
+        ended.leftBehind = ended_->leftBehind;
+    } else if (reason_ == JailEnd::kByItself) {
+        ended.end = ended.oom ? JailEnd::kMemory : JailEnd::kLost;
+    }
+    ended.wallNanos = bootNanos() - startNanos_;
+    ended.cpuNanos = nanosOf(usage.ru_utime) + nanosOf(usage.ru_stime);
+    if (counters.cpuNanos && before_.cpuNanos) ended.cpuNanos = *counters.cpuNanos - *before_.cpuNanos;
+    ended.memoryPeak = counters.memoryPeak.value_or(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
+    reportLimits(ended, counters);
+    sendFrame(context_.control, JailMessage::kEnded, encode(ended));
+}
+
+void SupervisedRun::reportLimits(JailEnded& ended, const CgroupCounters& counters) const {
+    const auto peak = [&](LimitName name) -> std::optional<std::uint64_t>& {
+        return ended.peaks[static_cast<std::size_t>(name)];
+    };
+    const auto tripped = [&](LimitName name) -> bool& { return ended.tripped[static_cast<std::size_t>(name)]; };
+    peak(LimitName::kWallTime) = ended.wallNanos / kMilli;
+    peak(LimitName::kCpuTime) = ended.cpuNanos / kMilli;
+    peak(LimitName::kMemory) = counters.memoryPeak ? counters.memoryPeak : std::optional(ended.memoryPeak);
+    if (heldBy(LimitName::kMemory) == Enforcer::kWatch)
+        peak(LimitName::kMemory) = std::max(watchedMemory_, ended.memoryPeak);
+    tripped(LimitName::kWallTime) = reason_ == JailEnd::kWallTime;
+    tripped(LimitName::kCpuTime) = reason_ == JailEnd::kCpuTime || (ended.signalled && ended.status == SIGXCPU);
+    tripped(LimitName::kMemory) = ended.oom || reason_ == JailEnd::kMemory;
+    tripped(LimitName::kFileSize) = ended.signalled && ended.status == SIGXFSZ;
+    // Pid 1 is ours: the command's tasks are one fewer.
+    if (counters.taskPeak)
+        peak(LimitName::kTasks) = *counters.taskPeak - std::min<std::uint64_t>(*counters.taskPeak, 1);
+    if (heldBy(LimitName::kTasks) == Enforcer::kRlimit && watchedTasks_ > 0)
+        peak(LimitName::kTasks) = watchedTasks_ - 1;
+    tripped(LimitName::kTasks) = counters.taskRefusals > before_.taskRefusals;
+    struct statvfs scratch {};
+    if (heldBy(LimitName::kDisk) == Enforcer::kTmpfs && ::fstatvfs(context_.scratch, &scratch) == 0) {
+        peak(LimitName::kDisk) = (scratch.f_blocks - scratch.f_bfree) * scratch.f_frsize;
+        tripped(LimitName::kDisk) = scratch.f_bfree == 0 || scratch.f_ffree == 0;
+    }
+}
+
+}  // namespace gradus

@@ -1,0 +1,135 @@
+#include "plugins/isolation/namespaces.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "plugins/host/child_process.h"
+#include "plugins/isolation/jail/channel.h"
+#include "plugins/isolation/jail/protocol.h"
+#include "plugins/isolation/jail_session.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+JailOverlay toJail(const Overlay& overlay) {
+    JailOverlay jail;
+    jail.target = overlay.target.native();
+    for (const fs::path& lower : overlay.lowers) jail.lowers.push_back(lower.native());
+    jail.upper = overlay.upper.value_or(fs::path()).native();
+    jail.work = overlay.work.value_or(fs::path()).native();
+    jail.disposable = overlay.disposable;
+    return jail;
+}
+
+std::set<std::string> namedTargets(const JailSetup& setup) {
+    std::set<std::string> targets(setup.hidden.begin(), setup.hidden.end());
+    for (const JailOverlay& overlay : setup.overlays) targets.insert(overlay.target);
+    for (const JailBind& bind : setup.binds) targets.insert(bind.target);
+    for (const JailPrivate& directory : setup.privates) targets.insert(directory.target);
+    return targets;
+}
+
+// On many machines the resolver's file is a link into /run, which is private inside.
+void showResolver(JailSetup& setup) {
+    std::error_code error;
+    const fs::path file = fs::canonical("/etc/resolv.conf", error);
+    if (!error && file.native().starts_with("/run/")) setup.binds.push_back({file.native(), file.native(), true});
+}
+
+// What every sandbox has, unless the workspace says something else about the same place.
+void addDefaults(JailSetup& setup) {
+    std::set<std::string> targets = namedTargets(setup);
+    if (setup.hostNetwork) showResolver(setup);
+    if (targets.insert("/tmp").second) setup.privates.push_back({"/tmp", 01777});
+    if (targets.insert("/run").second) setup.privates.push_back({"/run", 0755});
+    for (const fs::path& path : alwaysHidden())
+        if (targets.insert(path.native()).second) setup.hidden.push_back(path.native());
+}
+
+JailSetup toJail(const Workspace& workspace, const Limits& limits, Network network, const Identity& identity,
+                 const fs::path& cgroupRoot) {
+    JailSetup setup;
+    setup.uid = identity.uid;
+    setup.gid = identity.gid;
+    setup.hostNetwork = network == Network::kHost;
+    setup.diskBacked = workspace.boundedUppers;
+    setup.hostname = workspace.hostname;
+    setup.cgroupRoot = cgroupRoot.native();
+    for (const Overlay& overlay : workspace.overlays) setup.overlays.push_back(toJail(overlay));
+    for (const ReadOnlyBind& bind : workspace.binds)
+        setup.binds.push_back({bind.source.native(), bind.target.native(), bind.optional});
+    for (const PrivateDirectory& directory : workspace.directories)
+        setup.privates.push_back({directory.target.native(), directory.mode});
+    for (const fs::path& path : workspace.hidden) setup.hidden.push_back(path.native());
+    setup.limits = limits;
+    addDefaults(setup);
+    return setup;
+}
+
+SetupFailure toFailure(const Failure& failed) { return {failed.step, failed.error, failed.detail}; }
+
+}  // namespace
+
+const std::vector<fs::path>& alwaysHidden() {
+    static const std::vector<fs::path> kPaths = {"/root",
+                                                 "/home",
+                                                 "/etc/shadow",
+                                                 "/etc/shadow-",
+                                                 "/etc/gshadow",
+                                                 "/etc/gshadow-",
+                                                 "/etc/sudoers",
+                                                 "/etc/sudoers.d",
+                                                 "/etc/security/opasswd",
+                                                 "/etc/ssl/private",
+                                                 "/etc/krb5.keytab",
+                                                 "/etc/docker",
+                                                 "/etc/kubernetes",
+                                                 "/etc/wireguard",
+                                                 "/etc/NetworkManager/system-connections",
+                                                 "/etc/ssh/ssh_host_rsa_key",
+                                                 "/etc/ssh/ssh_host_ecdsa_key",
+                                                 "/etc/ssh/ssh_host_ed25519_key",
+                                                 "/var/lib/docker",
+                                                 "/var/lib/containerd",
+                                                 "/var/lib/kubelet",
+                                                 "/var/lib/containers",
+                                                 "/var/spool/cron",
+                                                 "/var/mail",
+                                                 "/boot"};
+    return kPaths;
+}
+
+fs::path findJail() {
+    const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+    for (const fs::path& candidate : {here / "gradus-jail", here / "../libexec/gradus/gradus-jail"})
+        if (::access(candidate.c_str(), X_OK) == 0) return fs::canonical(candidate);
+    throw Error(ErrorCode::kInfrastructure, "gradus-jail is neither beside {} nor in ../libexec/gradus", here.native())
+        .hint("install it with the program: cmake --install");
+}
+
+std::unique_ptr<Sandbox> NamespacesBackend::open(const Workspace& workspace, const Limits& limits, Network network,
+                                                 const Identity& identity) {
+    const JailSetup setup = toJail(workspace, limits, network, identity, config_.cgroupRoot);
+    // Asked here as well as in the jail: a refusal before anything is started says the same in the same words.
+    if (const auto reason = objection(setup)) throw SetupError({"plan", EINVAL, *reason});
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        throw SetupError({"start", errno, "control socket"});
+    FileDescriptor control(pair[0]);
+    FileDescriptor theirs(pair[1]);
+    ChildProcess jail(ChildPlan{config_.jail, {"gradus-jail"}, {}, {{theirs.get(), kJailControlDescriptor}}});
+    theirs = FileDescriptor();  // only the jail keeps that end: its death must be seen as the end of the stream
+    auto session = std::make_unique<JailSession>(std::move(jail), std::move(control), limits, clock_);
+    const std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);
+    if (failed) throw SetupError(toFailure(*failed));
+    return session;
+}
+
+}  // namespace gradus

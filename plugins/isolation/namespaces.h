@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "plugins/api/isolation.h"
+#include "store/model/clock.h"
+
+namespace gradus {
+
+struct NamespacesConfig {
+    std::filesystem::path jail;  ///< the program gradus-jail
+    std::filesystem::path cgroupRoot = "/sys/fs/cgroup";
+    Milliseconds setupPatience{30'000};
+};
+
+/// gradus-jail beside the running program, or where an installation puts it. Throws Error if it is in neither place.
+std::filesystem::path findJail();
+
+/// The default backend: a boundary made of namespaces, an overlay, a system call filter and control groups. It shares
+/// the host's kernel. Works as root and as an ordinary user; may be used from several threads at once.
+class NamespacesBackend final : public IsolationBackend {
+  public:
+    NamespacesBackend(NamespacesConfig config, const Clock& clock) : config_(std::move(config)), clock_(clock) {}
+
+    std::string_view name() const override { return "namespaces"; }
+    ProbeResult probe() override;
+    ProbeKey probeKey() const override;
+    std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
+                                  const Identity& identity) override;
+
+  private:
+    NamespacesConfig config_;
+    const Clock& clock_;
+};
+
+/// Credential stores and sockets of the host that no sandbox shows, whatever its workspace says.
+const std::vector<std::filesystem::path>& alwaysHidden();
+
+}  // namespace gradus
