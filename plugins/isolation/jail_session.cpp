@@ -101,9 +101,11 @@ class RunExchange {
     }
 
     void step() {
+        // Beyond the limit nothing more is taken until everything inside has ended: the pipes are full by then.
+        const bool deaf = report_.outputTripped && !settled();
         pollfd events[4] = {{settled() ? -1 : control_, POLLIN, 0},
-                            {flows_[0].pipe.get(), POLLIN, 0},
-                            {flows_[1].pipe.get(), POLLIN, 0},
+                            {deaf ? -1 : flows_[0].pipe.get(), POLLIN, 0},
+                            {deaf ? -1 : flows_[1].pipe.get(), POLLIN, 0},
                             {stopping_ ? -1 : wake_.get(), POLLIN, 0}};
         const std::optional<Steady::time_point> deadline = endOfOutput_ ? endOfOutput_ : endOfPatience_;
         const int ready = ::poll(events, 4, deadline ? millisUntil(*deadline) : -1);

@@ -142,6 +142,7 @@ class Init {
         if (auto failed = confine()) fail(*failed);
         const int signals = watchChildren();
         Launch launch = prepareLaunch(plan_);
+        started_.nanos = bootNanos();
         command_ = startCommand(launch);
         if (command_ < 0) fail(failure("start", plan_.run.program));
         if (launch.error != 0) {
@@ -233,10 +234,8 @@ class Init {
             const pid_t child = ::waitpid(-1, &status, WNOHANG);
             if (child <= 0) return;
             if (child != command_) continue;
-            InitEnded ended{status, countProcesses()};
-            std::string packet(1, static_cast<char>(InitWord::kEnded));
-            packet.append(reinterpret_cast<const char*>(&ended), sizeof ended);
-            send(packet, -1);
+            const InitEnded ended{bootNanos(), status, countProcesses()};
+            send(packetOf(InitWord::kEnded, ended), -1);
             ::_exit(0);
         }
     }
@@ -249,9 +248,7 @@ class Init {
     }
 
     void reportStarted() {
-        std::string packet(1, static_cast<char>(InitWord::kStarted));
-        packet += encode(started_);
-        send(packet, proc_.get());
+        send(packetOf(InitWord::kStarted, started_), proc_.get());
         proc_.reset();
     }
 
@@ -262,7 +259,14 @@ class Init {
         ::_exit(1);
     }
 
-    void send(std::string& packet, int descriptor) {
+    template <typename Body>
+    static std::string packetOf(InitWord word, const Body& body) {
+        std::string packet(1, static_cast<char>(word));
+        packet.append(reinterpret_cast<const char*>(&body), sizeof body);
+        return packet;
+    }
+
+    void send(std::string packet, int descriptor) {
         iovec part{packet.data(), packet.size()};
         msghdr message{};
         message.msg_iov = &part;
@@ -281,7 +285,7 @@ class Init {
     }
 
     const InitPlan& plan_;
-    JailStarted started_;
+    InitStarted started_;
     Descriptor proc_;
     pid_t command_ = -1;
 };

@@ -3,6 +3,7 @@
 #include <linux/filter.h>
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,14 @@ struct InitPlan {
 /// Words on the channel between supervisor and pid 1, each the first byte of a packet.
 enum class InitWord : char { kFailed = 'F', kStarted = 'S', kEnded = 'E', kTerminate = 'T' };
 
+/// Both sides are one program, so these travel as they lie in memory. Times are bootNanos(): the supervisor may be
+/// scheduled much later than what it is told about.
+struct InitStarted {
+    std::uint64_t nanos = 0;
+    std::array<std::uint64_t, kNamespaceNames.size()> namespaces{};
+};
 struct InitEnded {
+    std::uint64_t nanos = 0;
     int status = 0;  ///< as from wait(2)
     std::uint32_t leftBehind = 0;
 };

@@ -67,6 +67,7 @@ bool SupervisedRun::run() {
 }
 
 Attempt SupervisedRun::start() {
+    startNanos_ = bootNanos();
     before_ = context_.cgroups.counters();
     context_.cgroups.resetPeaks();
     int pair[2];
@@ -136,7 +137,6 @@ std::optional<std::uint64_t> SupervisedRun::limitOf(LimitName name) const {
 }
 
 void SupervisedRun::armTimers() {
-    startNanos_ = bootNanos();
     if (const auto millis = limitOf(LimitName::kWallTime)) arm(wall_, *millis * kMilli);
     if (limitOf(LimitName::kCpuTime) || heldBy(LimitName::kMemory) == Enforcer::kWatch) arm(tick_, kSoon);
 }
@@ -195,15 +195,22 @@ void SupervisedRun::readInit() {
             failed_ = true;
             sendFrame(context_.control, JailMessage::kFailed, body);
         } else if (packet[0] == static_cast<char>(InitWord::kStarted)) {
-            JailStarted started = decodeStarted(body).value_or(JailStarted{});
-            started.initPid = static_cast<std::uint32_t>(init_);
-            started_ = true;
-            armTimers();
-            sendFrame(context_.control, JailMessage::kStarted, encode(started));
+            onStarted(body);
         } else if (packet[0] == static_cast<char>(InitWord::kEnded) && body.size() == sizeof(InitEnded)) {
             std::memcpy(&ended_.emplace(), body.data(), sizeof(InitEnded));
         }
     }
+}
+
+void SupervisedRun::onStarted(std::string_view body) {
+    InitStarted started;
+    if (body.size() != sizeof started) return;
+    std::memcpy(&started, body.data(), sizeof started);
+    started_ = true;
+    startNanos_ = started.nanos;
+    armTimers();
+    const JailStarted report{static_cast<std::uint32_t>(init_), started.namespaces};
+    sendFrame(context_.control, JailMessage::kStarted, encode(report));
 }
 
 void SupervisedRun::readEngine() {
@@ -233,17 +240,22 @@ void SupervisedRun::onTick() {
     const bool watching = heldBy(LimitName::kMemory) == Enforcer::kWatch;
     const bool timing = heldBy(LimitName::kCpuTime) == Enforcer::kWatch;
     if ((watching || timing) && proc_) {
-        const std::uint64_t most = limitOf(LimitName::kMemory).value_or(~std::uint64_t{0});
-        const Usage usage = measure(proc_.get(), most);
-        watchedMemory_ = std::max(watchedMemory_, usage.memoryBytes);
-        watchedTasks_ = std::max(watchedTasks_, usage.tasks);
-        watchedCpu_ = std::max(watchedCpu_, usage.cpuNanos);
-        if (watching && usage.memoryBytes > most) end(JailEnd::kMemory);
+        const std::uint64_t memory = look();
+        if (watching && memory > limitOf(LimitName::kMemory).value_or(0)) end(JailEnd::kMemory);
         arm(tick_, kLookAgain);
         if (timing) checkCpuTime(watchedCpu_);
     }
     if (limitOf(LimitName::kCpuTime) && !timing)
         checkCpuTime(context_.cgroups.counters().cpuNanos.value_or(0) - before_.cpuNanos.value_or(0));
+}
+
+// The memory in use now; peaks are kept.
+std::uint64_t SupervisedRun::look() {
+    const Usage usage = measure(proc_.get(), limitOf(LimitName::kMemory).value_or(~std::uint64_t{0}));
+    watchedMemory_ = std::max(watchedMemory_, usage.memoryBytes);
+    watchedTasks_ = std::max(watchedTasks_, usage.tasks);
+    watchedCpu_ = std::max(watchedCpu_, usage.cpuNanos);
+    return usage.memoryBytes;
 }
 
 // The next look is when the limit could be reached at the earliest, with every processor busy.
@@ -272,6 +284,7 @@ void SupervisedRun::end(JailEnd reason) {
 // Pid 1 takes its whole namespace with it, whatever the others ignore, block or have detached from.
 void SupervisedRun::kill() {
     drain(grace_);
+    if (proc_ && !before_.cpuNanos) look();
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
 }
 
@@ -280,7 +293,8 @@ void SupervisedRun::report(const rusage& usage) {
     const CgroupCounters counters = context_.cgroups.counters();
     JailEnded ended;
     ended.oom = counters.oomKills > before_.oomKills;
-    if (!started_) {
+    // Ended by us before it could say that it had started: it may have run, so it is not called a failure to start.
+    if (!started_ && reason_ == JailEnd::kByItself) {
         const char* why = ended.oom ? "the memory limit is too small to start a process" : "it died while being set up";
         sendFrame(context_.control, JailMessage::kFailed, encode(failure("start", why, ended.oom ? ENOMEM : ESRCH)));
         return;
@@ -295,8 +309,9 @@ void SupervisedRun::report(const rusage& usage) {
     } else if (reason_ == JailEnd::kByItself) {
         ended.end = ended.oom ? JailEnd::kMemory : JailEnd::kLost;
     }
-    ended.wallNanos = bootNanos() - startNanos_;
-    ended.cpuNanos = nanosOf(usage.ru_utime) + nanosOf(usage.ru_stime);
+    ended.wallNanos = (ended_ ? ended_->nanos : bootNanos()) - startNanos_;
+    // The kernel does not add up what it kills with pid 1, hence the look at the end.
+    ended.cpuNanos = std::max(nanosOf(usage.ru_utime) + nanosOf(usage.ru_stime), watchedCpu_);
     if (counters.cpuNanos && before_.cpuNanos) ended.cpuNanos = *counters.cpuNanos - *before_.cpuNanos;
     ended.memoryPeak = counters.memoryPeak.value_or(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
     reportLimits(ended, counters);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "plugins/isolation/jail/cgroup.h"
@@ -37,6 +38,8 @@ class SupervisedRun {
     void watchMemoryEvents();
     void supervise();
     void readInit();
+    void onStarted(std::string_view body);
+    std::uint64_t look();
     void readEngine();
     void onTick();
     void checkCpuTime(std::uint64_t usedNanos);

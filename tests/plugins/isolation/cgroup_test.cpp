@@ -1,0 +1,275 @@
+// Control groups of every shape a machine can have, against a hierarchy made of a map.
+
+#include "plugins/isolation/jail/cgroup.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tests/plugins/sandbox_fixture.h"
+
+namespace gradus {
+namespace {
+
+/// A cgroup file system in memory: directories fill themselves with files when they are made, as the kernel's do.
+class FakeCgroups final : public CgroupFiles {
+  public:
+    void addOld(const std::string& controller) { fill("/cg/" + controller); }
+    void addUnified(const std::string& top, const std::string& controllers) {
+        directories_.insert(top);
+        files_[top + "/cgroup.controllers"] = controllers;
+        files_[top + "/cgroup.subtree_control"] = "";
+    }
+    void addGroup(const std::string& path) { fill(path); }
+    void put(const std::string& path, const std::string& text) { files_[path] = text; }
+    void forbid(const std::string& path, int error) { forbidden_[path] = error; }
+    bool hasDirectory(const std::string& path) const { return directories_.contains(path); }
+    std::string at(const std::string& path) const { return files_.contains(path) ? files_.at(path) : "(none)"; }
+    std::size_t groups() const { return directories_.size(); }
+
+    int makeDirectory(const std::string& path) override {
+        if (const int error = refusal(path.substr(0, path.rfind('/')))) return error;
+        if (directories_.contains(path)) return EEXIST;
+        fill(path);
+        return 0;
+    }
+    int removeDirectory(const std::string& path) override {
+        if (busy > 0 && busy-- > 0) return EBUSY;
+        if (directories_.erase(path) == 0) return ENOENT;
+        std::erase_if(files_, [&](const auto& file) { return file.first.starts_with(path + "/"); });
+        return 0;
+    }
+    int write(const std::string& path, std::string_view text) override {
+        if (const int error = refusal(path)) return error;
+        if (!files_.contains(path)) return ENOENT;
+        if (path.ends_with("cgroup.subtree_control")) return addController(path, std::string(text.substr(1)));
+        files_[path] = text;
+        return 0;
+    }
+    int read(const std::string& path, std::string& text) override {
+        if (!files_.contains(path)) return ENOENT;
+        text = files_[path];
+        return 0;
+    }
+    int list(const std::string& path, std::vector<std::string>& names) override {
+        for (const std::string& directory : directories_)
+            if (directory.starts_with(path + "/") && directory.find('/', path.size() + 1) == std::string::npos)
+                names.push_back(directory.substr(path.size() + 1));
+        return 0;
+    }
+    bool exists(const std::string& path) override { return files_.contains(path) || directories_.contains(path); }
+
+    int busy = 0;
+
+  private:
+    int refusal(const std::string& path) const {
+        const auto found = forbidden_.find(path);
+        return found == forbidden_.end() ? 0 : found->second;
+    }
+    int addController(const std::string& path, const std::string& controller) {
+        const std::string directory = path.substr(0, path.rfind('/'));
+        if (files_[directory + "/cgroup.controllers"].find(controller) == std::string::npos) return ENOENT;
+        std::string& given = files_[path];
+        if (given.find(controller) == std::string::npos) given += (given.empty() ? "" : " ") + controller;
+        return 0;
+    }
+    void fill(const std::string& path) {
+        directories_.insert(path);
+        for (const char* name :
+             {"tasks", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max_usage_in_bytes",
+              "memory.oom_control", "pids.max", "pids.events", "pids.peak", "cpu.cfs_period_us", "cpu.cfs_quota_us",
+              "cpuacct.usage", "memory.max", "memory.swap.max", "memory.oom.group", "memory.events", "memory.peak",
+              "cpu.max", "cgroup.subtree_control", "cgroup.procs"})
+            files_[path + "/" + name] = "";
+        files_[path + "/cpu.stat"] = "usage_usec 1500\n";
+        files_[path + "/cgroup.controllers"] = files_[path.substr(0, path.rfind('/')) + "/cgroup.subtree_control"];
+    }
+
+    std::set<std::string> directories_;
+    std::map<std::string, std::string> files_;
+    std::map<std::string, int> forbidden_;
+};
+
+const Limits kAll = limitsOf(
+    {{LimitName::kMemory, 1000}, {LimitName::kTasks, 10}, {LimitName::kCpuShare, 150}, {LimitName::kCpuTime, 500}});
+constexpr LimitName kHeld[] = {LimitName::kMemory, LimitName::kTasks, LimitName::kCpuShare, LimitName::kCpuTime};
+
+// R13
+TEST(Cgroups, OldHierarchiesHoldEveryLimit) {
+    FakeCgroups files;
+    for (const char* controller : {"memory", "pids", "cpu", "cpuacct"}) files.addOld(controller);
+    files.addGroup("/cg/memory/outer");
+    Cgroups groups(files, "/cg", "4:memory:/outer\n3:pids:/\n2:cpu,cpuacct:/\n0::/\n", "gradus-1-2-3");
+    groups.create(kAll, 50);
+    for (const LimitName name : kHeld) EXPECT_EQ(groups.enforcer(name), Enforcer::kCgroupV1) << limitName(name);
+    EXPECT_EQ(files.at("/cg/memory/outer/gradus-1-2-3/memory.limit_in_bytes"), "1050") << "room for the scratch space";
+    EXPECT_EQ(files.at("/cg/memory/outer/gradus-1-2-3/memory.memsw.limit_in_bytes"), "1050") << "swap is no way around";
+    EXPECT_EQ(files.at("/cg/pids/gradus-1-2-3/pids.max"), "11") << "pid 1 is ours";
+    EXPECT_EQ(files.at("/cg/cpu/gradus-1-2-3/cpu.cfs_quota_us"), "150000");
+    EXPECT_EQ(groups.taskFiles().size(), 4U);
+    EXPECT_TRUE(groups.unifiedDirectory().empty());
+}
+
+// R13
+TEST(Cgroups, AUnifiedHierarchyHoldsEveryLimitInOneGroup) {
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids io");
+    Cgroups groups(files, "/cg", "0::/\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    for (const LimitName name : kHeld) EXPECT_EQ(groups.enforcer(name), Enforcer::kCgroupV2) << limitName(name);
+    EXPECT_EQ(groups.unifiedDirectory(), "/cg/gradus-1-2-3");
+    EXPECT_EQ(files.at("/cg/gradus-1-2-3/memory.max"), "1000");
+    EXPECT_EQ(files.at("/cg/gradus-1-2-3/memory.swap.max"), "0");
+    EXPECT_EQ(files.at("/cg/gradus-1-2-3/memory.oom.group"), "1");
+    EXPECT_EQ(files.at("/cg/gradus-1-2-3/cpu.max"), "150000 100000");
+    EXPECT_TRUE(groups.taskFiles().empty());
+}
+
+// R13: our own group has processes and cannot hand controllers on; its nearest ancestor that can is taken.
+TEST(Cgroups, TheNearestAncestorThatCanHandControllersOnIsTheParent) {
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids");
+    for (const char* controller : {"+cpu", "+memory", "+pids"}) files.write("/cg/cgroup.subtree_control", controller);
+    files.addGroup("/cg/user.slice");
+    for (const char* controller : {"+cpu", "+memory", "+pids"})
+        files.write("/cg/user.slice/cgroup.subtree_control", controller);
+    files.addGroup("/cg/user.slice/session.scope");
+    files.forbid("/cg/user.slice/session.scope/cgroup.subtree_control", EBUSY);
+    Cgroups groups(files, "/cg", "0::/user.slice/session.scope\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    EXPECT_EQ(groups.unifiedDirectory(), "/cg/user.slice/gradus-1-2-3");
+    EXPECT_EQ(groups.enforcer(LimitName::kMemory), Enforcer::kCgroupV2);
+}
+
+// R13: an ordinary user in a delegated scope.
+TEST(Cgroups, ADelegatedGroupIsUsed) {
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids");
+    files.addGroup("/cg/user");
+    files.put("/cg/user/cgroup.controllers", "cpu memory pids");
+    files.forbid("/cg", EACCES);
+    files.forbid("/cg/cgroup.subtree_control", EACCES);
+    Cgroups groups(files, "/cg", "0::/user\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    EXPECT_EQ(groups.unifiedDirectory(), "/cg/user/gradus-1-2-3");
+    EXPECT_EQ(groups.enforcer(LimitName::kTasks), Enforcer::kCgroupV2);
+}
+
+// R13: an ordinary user without delegation: nothing is held, and the reason says so.
+TEST(Cgroups, WithoutRightsNothingIsHeldAndTheReasonIsKept) {
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids");
+    for (const char* controller : {"+cpu", "+memory", "+pids"}) files.write("/cg/cgroup.subtree_control", controller);
+    files.addGroup("/cg/session");
+    files.put("/cg/session/cgroup.controllers", "cpu memory pids");
+    for (const char* path : {"/cg", "/cg/cgroup.subtree_control", "/cg/session", "/cg/session/cgroup.subtree_control"})
+        files.forbid(path, EACCES);
+    Cgroups groups(files, "/cg", "0::/session\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    for (const LimitName name : kHeld) EXPECT_EQ(groups.enforcer(name), Enforcer::kNone);
+    EXPECT_NE(groups.reason().find("cannot make"), std::string::npos) << groups.reason();
+    EXPECT_TRUE(groups.remove());
+}
+
+// R13: memory on an old hierarchy, the rest on the unified one.
+TEST(Cgroups, AHybridMachineUsesBoth) {
+    FakeCgroups files;
+    files.addOld("memory");
+    files.addUnified("/cg/unified", "cpu pids");
+    Cgroups groups(files, "/cg", "4:memory:/\n0::/\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    EXPECT_EQ(groups.enforcer(LimitName::kMemory), Enforcer::kCgroupV1);
+    EXPECT_EQ(groups.enforcer(LimitName::kTasks), Enforcer::kCgroupV2);
+    EXPECT_EQ(groups.enforcer(LimitName::kCpuShare), Enforcer::kCgroupV2);
+    EXPECT_EQ(groups.unifiedDirectory(), "/cg/unified/gradus-1-2-3");
+    EXPECT_EQ(groups.taskFiles(), std::vector<std::string>{"/cg/memory/gradus-1-2-3/tasks"});
+}
+
+// R13: here the unified hierarchy exists but has no controller of use.
+TEST(Cgroups, AMachineWithoutControllersHoldsNothing) {
+    FakeCgroups files;
+    files.addUnified("/cg/unified", "hugetlb");
+    Cgroups groups(files, "/cg", "0::/\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    EXPECT_EQ(groups.enforcer(LimitName::kMemory), Enforcer::kNone);
+    EXPECT_NE(groups.reason().find("memory"), std::string::npos);
+    FakeCgroups none;
+    Cgroups nothing(none, "/cg", "", "gradus-1-2-3");
+    nothing.create(kAll, 0);
+    EXPECT_EQ(nothing.enforcer(LimitName::kMemory), Enforcer::kNone);
+    EXPECT_FALSE(nothing.reason().empty());
+}
+
+TEST(Cgroups, AnUnsettableLimitIsNotClaimed) {
+    FakeCgroups files;
+    files.addOld("memory");
+    files.forbid("/cg/memory/gradus-1-2-3/memory.limit_in_bytes", EINVAL);
+    Cgroups groups(files, "/cg", "4:memory:/\n", "gradus-1-2-3");
+    groups.create(limitsOf({{LimitName::kMemory, 1000}}), 0);
+    EXPECT_EQ(groups.enforcer(LimitName::kMemory), Enforcer::kNone);
+    EXPECT_TRUE(groups.remove());
+    EXPECT_FALSE(files.hasDirectory("/cg/memory/gradus-1-2-3"));
+}
+
+TEST(Cgroups, ReadsTheCountersOfBothKinds) {
+    FakeCgroups files;
+    files.addOld("memory");
+    files.addUnified("/cg/unified", "cpu pids");
+    Cgroups groups(files, "/cg", "4:memory:/\n0::/\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    files.put("/cg/memory/gradus-1-2-3/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    files.put("/cg/memory/gradus-1-2-3/memory.max_usage_in_bytes", "777\n");
+    files.put("/cg/unified/gradus-1-2-3/pids.events", "max 5\n");
+    const CgroupCounters counters = groups.counters();
+    EXPECT_EQ(counters.oomKills, 3U);
+    EXPECT_EQ(counters.memoryPeak, 777U);
+    EXPECT_EQ(counters.taskRefusals, 5U);
+    EXPECT_EQ(counters.cpuNanos, 1'500'000U);
+}
+
+// R11, R12
+TEST(Cgroups, RemovalIsTriedAgainUntilNothingIsLeft) {
+    FakeCgroups files;
+    for (const char* controller : {"memory", "pids"}) files.addOld(controller);
+    const std::size_t before = files.groups();
+    Cgroups groups(files, "/cg", "4:memory:/\n3:pids:/\n", "gradus-1-2-3");
+    groups.create(limitsOf({{LimitName::kMemory, 1}, {LimitName::kTasks, 1}}), 0);
+    files.busy = 1;
+    EXPECT_FALSE(groups.remove());
+    EXPECT_TRUE(groups.remove());
+    EXPECT_TRUE(groups.remove());
+    EXPECT_EQ(files.groups(), before);
+}
+
+// R12, CR12: only the proven dead are swept; a reused pid is not the old process.
+TEST(Cgroups, AGroupIsAnOrphanOnlyIfItsOwnerIsGone) {
+    const std::uint64_t start = *startTime(::getpid());
+    EXPECT_FALSE(isOrphan(cgroupName(::getpid(), start, 0)));
+    EXPECT_TRUE(isOrphan(cgroupName(::getpid(), start + 1, 0))) << "the same pid, another process";
+    EXPECT_TRUE(isOrphan(cgroupName(4'100'000, 5, 0)));
+    for (const char* name : {"gradus-1-2", "gradus-x-2-3", "gradus-", "system.slice", "gradus-1-2-3-4"})
+        EXPECT_FALSE(isOrphan(name)) << name;
+}
+
+// The same on a real unified hierarchy with controllers, which few test machines of the old kind have.
+class UnifiedMachine : public SandboxTest {};
+
+TEST_F(UnifiedMachine, HoldsMemoryAndTasksThroughOneGroup) {
+    if (!isRoot()) GTEST_SKIP() << "needs root";
+    std::ifstream file("/sys/fs/cgroup/cgroup.controllers");
+    const std::string controllers((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (controllers.find("memory") == std::string::npos)
+        GTEST_SKIP() << "this machine's /sys/fs/cgroup is not a unified hierarchy with the memory controller";
+    const Limits limits = limitsOf({{LimitName::kMemory, 48U << 20}, {LimitName::kTasks, 20}});
+    const Outcome memory = runGuest({"use", "128"}, limits);
+    EXPECT_EQ(memory.verdict, Verdict::kOom) << describe(memory);
+    EXPECT_EQ(reportOf(memory, LimitName::kMemory).enforcedBy, Enforcer::kCgroupV2);
+    EXPECT_EQ(runGuest({"fork", "100"}, limits).verdict, Verdict::kLimit);
+}
+
+}  // namespace
+}  // namespace gradus

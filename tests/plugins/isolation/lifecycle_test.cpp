@@ -1,0 +1,196 @@
+// Ends: of the engine, of the jail, of many at once. Nothing may stay.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "plugins/host/child_process.h"
+#include "plugins/isolation/jail/cgroup.h"
+#include "tests/plugins/sandbox_fixture.h"
+
+namespace gradus {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Lifecycle : public SandboxTest {
+  protected:
+    /// The event that a process has ended, whoever its parent is.
+    static bool endsWithin(pid_t pid, int millis) {
+        const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+        if (!process) return true;
+        pollfd event{process.get(), POLLIN, 0};
+        return ::poll(&event, 1, millis) > 0;
+    }
+
+    static pid_t parentOf(pid_t pid) {
+        std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+        std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+        return std::stoi(text.substr(text.rfind(')') + 4));
+    }
+};
+
+TEST_F(Lifecycle, ClosingTwiceIsHarmlessAndRunningAfterwardsIsAFault) {
+    const HostProject project(someone());
+    const auto sandbox = open(project);
+    sandbox->close();
+    sandbox->close();
+    EXPECT_THROW(sandbox->run(shell("true")), Error);
+    EXPECT_THROW(sandbox->upper(0), Error);
+}
+
+// L1: a sandbox that cannot be completed leaves nothing; TearDown counts.
+TEST_F(Lifecycle, AFailedSetUpLeavesNothing) {
+    const HostProject project(someone());
+    for (int i = 0; i < 5; ++i) {
+        Workspace workspace = workspaceOf(project);
+        workspace.directories.push_back({"/usr/not/there", 0755});
+        EXPECT_THROW(backend().open(workspace, limitsOf({{LimitName::kWallTime, 1000}}), Network::kNone, someone()),
+                     SetupError);
+    }
+}
+
+// NS7: the engine is killed; the jail notices the end of the stream and takes everything with it.
+TEST_F(Lifecycle, DiesWithTheEngine) {
+    const HostProject project(someone());
+    int report[2];
+    ASSERT_EQ(::pipe(report), 0);
+    const pid_t engine = ::fork();
+    if (engine == 0) {
+        ::close(report[0]);
+        const auto sandbox = open(project, isRoot() ? limitsOf({{LimitName::kTasks, 50}}) : Limits{});
+        Command command = guest({"stubborn"});
+        command.live = [&](Stream, std::string_view) { static_cast<void>(!::write(report[1], "!", 1)); };
+        sandbox->run(command);
+        ::_exit(0);
+    }
+    ::close(report[1]);
+    char ready = 0;
+    ASSERT_EQ(::read(report[0], &ready, 1), 1);
+    ::close(report[0]);
+    std::ifstream children("/proc/" + std::to_string(engine) + "/task/" + std::to_string(engine) + "/children");
+    pid_t jail = 0;
+    children >> jail;
+    ASSERT_GT(jail, 0);
+    std::ifstream inner("/proc/" + std::to_string(jail) + "/task/" + std::to_string(jail) + "/children");
+    pid_t init = 0;
+    inner >> init;
+    ASSERT_GT(init, 0);
+    ::kill(engine, SIGKILL);
+    ::waitpid(engine, nullptr, 0);
+    EXPECT_TRUE(endsWithin(init, 5000));
+    EXPECT_TRUE(endsWithin(jail, 5000));
+}
+
+// NS7: the jail itself is killed.
+TEST_F(Lifecycle, DiesWithTheJailAndSaysSo) {
+    const HostProject project(someone());
+    const auto sandbox = open(project);
+    Command command = guest({"stubborn"});
+    pid_t jail = 0;
+    command.live = [&](Stream, std::string_view) {
+        std::ifstream children("/proc/self/task/" + std::to_string(::gettid()) + "/children");
+        children >> jail;
+        ::kill(jail, SIGKILL);
+    };
+    EXPECT_THROW(sandbox->run(command), Error);
+    EXPECT_GT(jail, 0);
+    // Its group was left behind; the next sandbox sweeps it away, and TearDown counts.
+    open(project, isRoot() ? limitsOf({{LimitName::kTasks, 50}}) : Limits{});
+}
+
+// R12
+TEST_F(Lifecycle, AGroupLeftByADeadJailIsRemoved) {
+    if (!isRoot()) GTEST_SKIP() << "only root has control groups here";
+    const std::string pids = "/sys/fs/cgroup/pids";
+    if (!fs::exists(pids + "/tasks")) GTEST_SKIP() << "this machine has no old pids hierarchy";
+    const std::string dead = pids + "/" + cgroupName(4'000'000, 1, 0);
+    const std::string living = pids + "/" + cgroupName(::getpid(), *startTime(::getpid()), 7);
+    const std::string foreign = pids + "/gradus-notes";
+    for (const std::string& directory : {dead, living, foreign}) ASSERT_TRUE(fs::create_directory(directory));
+    {
+        const HostProject project(someone());
+        open(project, limitsOf({{LimitName::kTasks, 50}}));
+    }
+    EXPECT_FALSE(fs::exists(dead));
+    EXPECT_TRUE(fs::exists(living)) << "its owner lives";
+    EXPECT_TRUE(fs::exists(foreign)) << "not one of ours";
+    fs::remove(living);
+    fs::remove(foreign);
+}
+
+// R15: 32 at once on a handful of threads, each with its own limit, project and output.
+TEST_F(Lifecycle, ManySandboxesAtOnceDoNotTouchEachOther) {
+    std::vector<std::future<std::string>> results;
+    const auto work = [this](int number) {
+        const HostProject project(someone());
+        const auto sandbox = open(project, limitsOf({{LimitName::kTasks, 20}, {LimitName::kWallTime, 60'000}}));
+        const std::string mark = std::to_string(number);
+        const Outcome written =
+            sandbox->run(shell("echo " + mark + " > mark; cat mark; ls /tmp | wc -l; echo x > /tmp/x", project.path()));
+        const Outcome refused = sandbox->run(guest({"fork", "100"}));
+        const bool clean = !fs::exists(project.path() / "mark");
+        return written.out.text() + refused.out.text() + (clean ? "clean" : "dirty");
+    };
+    for (int i = 0; i < 32; ++i) results.push_back(std::async(std::launch::async, work, i));
+    for (int i = 0; i < 32; ++i)
+        EXPECT_EQ(results[static_cast<std::size_t>(i)].get(),
+                  std::to_string(i) + "\n0\n19 Resource temporarily unavailable\nclean");
+}
+
+// A worker thread that opened a sandbox may end before it: nothing is tied to a thread.
+TEST_F(Lifecycle, ASandboxOutlivesTheThreadThatOpenedIt) {
+    const HostProject project(someone());
+    std::unique_ptr<Sandbox> sandbox;
+    std::thread([&] { sandbox = open(project); }).join();
+    EXPECT_EQ(sandbox->run(shell("echo still here")).out.text(), "still here\n");
+}
+
+TEST_F(Lifecycle, ManyCyclesLeakNothing) {
+    const HostProject project(someone());
+    for (int i = 0; i < 100; ++i) {
+        const auto sandbox = open(project, isRoot() ? limitsOf({{LimitName::kMemory, 64U << 20}}) : Limits{});
+        ASSERT_EQ(sandbox->run(shell("true")).verdict, Verdict::kOk);
+    }
+}
+
+// FS4 from the other side: a child of ours gets what it was given and nothing else.
+TEST(ChildProcess, GetsExactlyTheDescriptorsItWasGiven) {
+    int out[2];
+    ASSERT_EQ(::pipe(out), 0);
+    const int leak = ::open("/", O_RDONLY);
+    ChildProcess child(ChildPlan{GRADUS_GUEST, {"guest", "descriptors"}, {"ONLY=this"}, {{out[1], 1}}});
+    ::close(leak);
+    ::close(out[1]);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t got = 0; (got = ::read(out[0], buffer, sizeof buffer)) > 0;)
+        text.append(buffer, static_cast<std::size_t>(got));
+    ::close(out[0]);
+    EXPECT_EQ(child.wait(Milliseconds(5000)), 0);
+    EXPECT_EQ(text, "0\n1\n2\n");
+}
+
+TEST(ChildProcess, IsKilledAndReapedWithItsOwner) {
+    pid_t pid = 0;
+    {
+        ChildProcess child(ChildPlan{"/bin/sleep", {"sleep", "30"}, {}, {}});
+        pid = child.pid();
+        EXPECT_FALSE(child.wait(Milliseconds(1)));
+    }
+    EXPECT_EQ(::kill(pid, 0), -1);
+    EXPECT_THROW(ChildProcess(ChildPlan{"/no/such/program", {"x"}, {}, {}}), Error);
+}
+
+}  // namespace
+}  // namespace gradus

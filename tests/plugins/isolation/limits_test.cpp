@@ -1,0 +1,299 @@
+// Limits, verdicts and figures: what strikes, what is told, and that one is never taken for another.
+
+#include <gtest/gtest.h>
+#include <sys/statvfs.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/plugins/sandbox_fixture.h"
+
+namespace gradus {
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1U << 20;
+
+class Limited : public SandboxTest {
+  protected:
+    // Without control groups memory is watched and processes carry limits of their own.
+    static bool hasCgroups() { return isRoot(); }
+};
+
+// NS2, R1, RE8: a program that sleeps uses no CPU and is stopped all the same.
+TEST_F(Limited, WallTimeEndsASleepingCommand) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = runShell("sleep 10", limitsOf({{LimitName::kWallTime, 200}}));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_EQ(outcome.verdict, Verdict::kTimeout);
+    EXPECT_FALSE(outcome.exitCode);
+    EXPECT_EQ(outcome.signal, SIGKILL);
+    EXPECT_GE(outcome.wallMillis, 200U);
+    EXPECT_TRUE(reportOf(outcome, LimitName::kWallTime).tripped);
+    EXPECT_EQ(reportOf(outcome, LimitName::kWallTime).enforcedBy, Enforcer::kTimer);
+}
+
+// PR2
+TEST_F(Limited, ACommandThatIgnoresSignalsAndStopsItselfIsEnded) {
+    const HostProject project(someone());
+    Command command = guest({"stubborn"});
+    command.grace = Milliseconds(100);
+    const Outcome outcome = open(project, limitsOf({{LimitName::kWallTime, 200}}))->run(command);
+    EXPECT_EQ(outcome.verdict, Verdict::kTimeout) << describe(outcome);
+    EXPECT_GE(outcome.wallMillis, 300U) << "the grace period was not given";
+}
+
+TEST_F(Limited, ACommandMaySayGoodbyeDuringTheGracePeriod) {
+    const HostProject project(someone());
+    Command command = guest({"obedient"});
+    command.grace = Milliseconds(5000);
+    const Outcome outcome = open(project, limitsOf({{LimitName::kWallTime, 200}}))->run(command);
+    EXPECT_EQ(outcome.verdict, Verdict::kTimeout) << "what ended it comes before how it ended";
+    EXPECT_EQ(outcome.out.text(), "ready\ngoodbye\n");
+    EXPECT_LT(outcome.wallMillis, 4000U);
+}
+
+// R2: all processes together, and whether or not anybody waits for them.
+TEST_F(Limited, CpuTimeCountsTheWholeTree) {
+    const Outcome outcome = runGuest({"spin", "3", "5000"}, limitsOf({{LimitName::kCpuTime, 300}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
+    EXPECT_TRUE(reportOf(outcome, LimitName::kCpuTime).tripped);
+    EXPECT_GE(outcome.cpuMillis, 250U);
+    EXPECT_LT(outcome.cpuMillis, 1500U);
+}
+
+// R2
+TEST_F(Limited, CpuTimeCountsChildrenThatNobodyWaitsFor) {
+    if (!hasCgroups()) GTEST_SKIP() << "without control groups such children go uncounted: a known gap";
+    const Outcome outcome = runGuest({"spin-unwaited", "6000"}, limitsOf({{LimitName::kCpuTime, 300}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
+}
+
+// RE4
+TEST_F(Limited, TheCpuShareSlowsButDoesNotEnd) {
+    if (!hasCgroups()) {
+        EXPECT_THROW(runGuest({"spin", "1", "10"}, limitsOf({{LimitName::kCpuShare, 20}})), SetupError)
+            << "asked for, and neither enforced nor refused";
+        return;
+    }
+    const Outcome outcome = runGuest({"spin", "8", "1000"}, limitsOf({{LimitName::kCpuShare, 20}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kOk) << describe(outcome);
+    EXPECT_LT(outcome.cpuMillis * 100, outcome.wallMillis * 45) << "a fifth of a core was asked for";
+}
+
+// RE4
+TEST_F(Limited, RealTimePrioritiesAreRefused) {
+    EXPECT_EQ(runGuest({"real-time"}).out.text(), "Operation not permitted\n");
+}
+
+// R5, RE1
+TEST_F(Limited, TheTaskLimitRefusesAFork) {
+    const Outcome outcome = runGuest({"fork", "100"}, limitsOf({{LimitName::kTasks, 20}}));
+    EXPECT_EQ(outcome.out.text(), "19 Resource temporarily unavailable\n") << describe(outcome);
+    if (!hasCgroups()) return;  // a refusal by a process limit is counted nowhere
+    EXPECT_EQ(outcome.verdict, Verdict::kLimit);
+    EXPECT_TRUE(reportOf(outcome, LimitName::kTasks).tripped);
+    EXPECT_EQ(reportOf(outcome, LimitName::kTasks).peak, 20U);
+    EXPECT_FALSE(reportOf(outcome, LimitName::kWallTime).tripped);
+}
+
+// R5, RE1: everything a bomb made is gone when the run is over; TearDown counts.
+TEST_F(Limited, AForkBombEndsWithItsRun) {
+    const Outcome outcome = runGuest({"bomb", "10"}, limitsOf({{LimitName::kTasks, 64}, {LimitName::kWallTime, 5000}}));
+    EXPECT_NE(outcome.verdict, Verdict::kOk) << describe(outcome);
+    EXPECT_NE(outcome.verdict, Verdict::kTimeout);
+}
+
+// R6
+TEST_F(Limited, OpenFilesAreBounded) {
+    EXPECT_EQ(runGuest({"open", "1000"}, limitsOf({{LimitName::kOpenFiles, 32}})).out.text(),
+              "29 Too many open files\n");
+}
+
+// R4, FS13
+TEST_F(Limited, AFileBeyondTheSizeLimitIsRefused) {
+    const Limits limits = limitsOf({{LimitName::kFileSize, kMebibyte}});
+    const Outcome killed = runGuest({"big", "4000000"}, limits);
+    EXPECT_EQ(killed.verdict, Verdict::kLimit) << describe(killed);
+    EXPECT_EQ(killed.signal, SIGXFSZ);
+    EXPECT_TRUE(reportOf(killed, LimitName::kFileSize).tripped);
+    const Outcome refused = runGuest({"big", "4000000", "ignore"}, limits);
+    EXPECT_EQ(refused.out.text(), "File too large\n") << describe(refused);
+    const Outcome sparse = runShell("truncate -s 8E big 2>/dev/null || echo refused", limits);
+    EXPECT_EQ(sparse.out.text(), "refused\n") << describe(sparse);
+}
+
+// R4, RE5
+TEST_F(Limited, ADiskLimitFillsTheScratchSpaceAndNothingElse) {
+    struct statvfs before {};
+    ASSERT_EQ(::statvfs("/var/tmp", &before), 0);
+    const Outcome outcome = runGuest({"big", "40000000"}, limitsOf({{LimitName::kDisk, 8 * kMebibyte}}));
+    struct statvfs after {};
+    ASSERT_EQ(::statvfs("/var/tmp", &after), 0);
+    EXPECT_EQ(outcome.out.text(), "No space left on device\n") << describe(outcome);
+    EXPECT_EQ(outcome.verdict, Verdict::kLimit);
+    const LimitReport& disk = reportOf(outcome, LimitName::kDisk);
+    EXPECT_TRUE(disk.tripped);
+    EXPECT_EQ(disk.enforcedBy, Enforcer::kTmpfs);
+    EXPECT_EQ(disk.peak, 8 * kMebibyte);
+}
+
+// FS20
+TEST_F(Limited, ADiskLimitAlsoBoundsTheNumberOfFiles) {
+    const Outcome outcome = runGuest({"files", "100000"}, limitsOf({{LimitName::kDisk, kMebibyte}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
+    EXPECT_TRUE(reportOf(outcome, LimitName::kDisk).tripped);
+}
+
+// R7, RE2
+TEST_F(Limited, MemoryBeyondTheLimitIsOutOfMemory) {
+    const Outcome outcome = runGuest({"use", "128"}, limitsOf({{LimitName::kMemory, 48 * kMebibyte}}));
+    if (!hasCgroups()) {
+        // Each process is refused the memory; the refusal is the program's to handle.
+        EXPECT_EQ(outcome.out.text(), "mmap: Cannot allocate memory\n") << describe(outcome);
+        return;
+    }
+    EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
+    EXPECT_TRUE(reportOf(outcome, LimitName::kMemory).tripped);
+    EXPECT_EQ(reportOf(outcome, LimitName::kMemory).enforcedBy, Enforcer::kCgroupV1);
+    EXPECT_GE(*outcome.peakMemoryBytes, 40 * kMebibyte);
+}
+
+// R7: many processes, each within what one may have, together beyond it. Also shared memory, which no rlimit counts.
+TEST_F(Limited, MemoryOfAllProcessesTogetherIsBounded) {
+    const Limits limits = limitsOf({{LimitName::kMemory, 64 * kMebibyte}});
+    const Outcome many = runShell("for i in 1 2 3 4; do /run/guest use-shared 40 & done; wait", limits);
+    EXPECT_EQ(many.verdict, Verdict::kOom) << describe(many);
+    EXPECT_LT(many.wallMillis, 2000U) << "the rest of the tree was left to run on";
+}
+
+// R7, PR10: a killed child and a parent that goes on and exits 0.
+TEST_F(Limited, AnOutOfMemoryKillOfAChildIsSeenThoughTheCommandSaysItIsFine) {
+    if (!hasCgroups()) GTEST_SKIP() << "without a memory group the child is refused, not killed";
+    const Outcome outcome = runGuest({"use-in-child", "128"}, limitsOf({{LimitName::kMemory, 48 * kMebibyte}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
+    EXPECT_LT(outcome.wallMillis, 2500U);
+}
+
+// PR10: five ends that all look like 137 to a shell.
+TEST_F(Limited, EveryEndHasItsOwnWord) {
+    const Limits limits = limitsOf({{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kTasks, 50}});
+    EXPECT_EQ(runGuest({"exit", "137"}, limits).verdict, Verdict::kFailed);
+    EXPECT_EQ(runGuest({"exit", "137"}, limits).exitCode, 137);
+    const Outcome killed = runGuest({"raise", "9"}, limits);
+    EXPECT_EQ(killed.verdict, Verdict::kKilled);
+    EXPECT_EQ(killed.signal, SIGKILL);
+    EXPECT_FALSE(killed.exitCode);
+    EXPECT_EQ(runGuest({"raise", "11"}, limits).signal, SIGSEGV);
+    EXPECT_EQ(runGuest({"kill-child"}, limits).verdict, Verdict::kOk);
+    EXPECT_FALSE(reportOf(killed, LimitName::kMemory).tripped);
+}
+
+// RE2: the scratch space is memory, and is counted.
+TEST_F(Limited, WritingToTheScratchSpaceWithoutADiskLimitCountsAsMemory) {
+    if (!hasCgroups()) GTEST_SKIP() << "without control groups only a disk limit bounds the scratch space";
+    const Outcome outcome = runGuest({"big", "120000000"}, limitsOf({{LimitName::kMemory, 48 * kMebibyte}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
+}
+
+// RE2, and its other half: with a disk limit there is room for both.
+TEST_F(Limited, TheMemoryLimitLeavesRoomForTheDiskLimit) {
+    const Outcome outcome = runGuest(
+        {"big", "60000000"}, limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 80 * kMebibyte}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kOk) << describe(outcome);
+    EXPECT_FALSE(reportOf(outcome, LimitName::kMemory).tripped);
+}
+
+// R8, PR11
+TEST_F(Limited, CoreDumpsAreOff) {
+    const Outcome outcome = runGuest({"limits"});
+    EXPECT_NE(outcome.out.text().find("core 1\n"), std::string::npos) << describe(outcome);
+    EXPECT_NE(outcome.out.text().find("rtprio 0\n"), std::string::npos) << describe(outcome);
+    const Outcome crashed = runShell("/run/guest raise 11; ls -A | grep -c core");
+    EXPECT_EQ(crashed.out.text(), "0\n") << describe(crashed);
+}
+
+// R13
+TEST_F(Limited, WhatCannotBeEnforcedIsReportedOrRefused) {
+    const HostProject project(someone());
+    SystemClock clock;
+    // A machine without control groups: the root is an empty directory.
+    NamespacesBackend bare(NamespacesConfig{GRADUS_JAIL, project.path(), Milliseconds(10'000)}, clock);
+    Limits limits = limitsOf({{LimitName::kWallTime, 10'000}});
+    limits[LimitName::kCpuShare] = Limit{50, false};
+    limits[LimitName::kTasks] = Limit{50, false};
+    const Outcome outcome = bare.open(workspaceOf(project), limits, Network::kNone, someone())->run(shell("true"));
+    EXPECT_EQ(outcome.verdict, Verdict::kOk);
+    EXPECT_EQ(reportOf(outcome, LimitName::kCpuShare).enforcedBy, Enforcer::kNone);
+    EXPECT_EQ(reportOf(outcome, LimitName::kTasks).enforcedBy, Enforcer::kRlimit);
+    limits[LimitName::kCpuShare] = Limit{50, true};
+    EXPECT_THROW(bare.open(workspaceOf(project), limits, Network::kNone, someone()), SetupError);
+}
+
+// R13, R2, R7: the same verdicts without control groups, by looking from time to time.
+TEST_F(Limited, WithoutControlGroupsAWatcherEndsAnExcess) {
+    const HostProject project(someone());
+    SystemClock clock;
+    NamespacesBackend bare(NamespacesConfig{GRADUS_JAIL, project.path(), Milliseconds(10'000)}, clock);
+    const Limits limits =
+        limitsOf({{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kCpuTime, 1000}, {LimitName::kWallTime, 20'000}});
+    const auto sandbox = bare.open(workspaceOf(project), limits, Network::kNone, someone());
+    const Outcome memory = sandbox->run(shell("/run/guest use-shared 100"));
+    EXPECT_EQ(memory.verdict, Verdict::kOom) << describe(memory);
+    EXPECT_EQ(reportOf(memory, LimitName::kMemory).enforcedBy, Enforcer::kWatch);
+    const Outcome cpu = sandbox->run(guest({"spin", "2", "8000"}));
+    EXPECT_EQ(cpu.verdict, Verdict::kLimit) << describe(cpu);
+    EXPECT_EQ(reportOf(cpu, LimitName::kCpuTime).enforcedBy, Enforcer::kWatch);
+}
+
+// R13
+TEST_F(Limited, ADiskLimitOnLayersWithoutAQuotaIsRefused) {
+    const HostProject project(someone());
+    const HostProject layers(someone());
+    layers.write("upper/x", "");
+    layers.write("work/x", "");
+    Workspace workspace = workspaceOf(project);
+    workspace.overlays[0].upper = layers.path() / "upper";
+    workspace.overlays[0].work = layers.path() / "work";
+    const Limits limits = limitsOf({{LimitName::kDisk, kMebibyte}});
+    EXPECT_THROW(backend().open(workspace, limits, Network::kNone, someone()), SetupError);
+    workspace.boundedUppers = true;
+    const auto sandbox = backend().open(workspace, limits, Network::kNone, someone());
+    EXPECT_EQ(reportOf(sandbox->run(shell("true")), LimitName::kDisk).enforcedBy, Enforcer::kBacking);
+}
+
+// NS13: sizes are numbers that mean something.
+TEST_F(Limited, ALimitOfZeroOrBeyondAllMeasureIsRefused) {
+    EXPECT_THROW(runShell("true", limitsOf({{LimitName::kDisk, 0}})), SetupError);
+    EXPECT_THROW(runShell("true", limitsOf({{LimitName::kMemory, ~std::uint64_t{0}}})), SetupError);
+}
+
+// R1
+TEST_F(Limited, ReportsTimesAndPeaks) {
+    const Outcome outcome = runGuest(
+        {"spin", "1", "200"},
+        limitsOf({{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kTasks, 16}, {LimitName::kCpuTime, 10'000}}));
+    EXPECT_EQ(outcome.verdict, Verdict::kOk);
+    EXPECT_GE(outcome.wallMillis, 200U);
+    EXPECT_GE(outcome.cpuMillis, 20U);  // the machine may be busy with others
+    EXPECT_LE(outcome.cpuMillis, outcome.wallMillis + 50);
+    EXPECT_GT(outcome.peakMemoryBytes.value_or(0), 0U);
+    EXPECT_LT(*outcome.peakMemoryBytes, 64 * kMebibyte);
+    for (const LimitReport& report : outcome.limits) EXPECT_FALSE(report.tripped) << limitName(report.name);
+}
+
+// R7: a peak belongs to its run, not to the sandbox.
+TEST_F(Limited, ALaterRunDoesNotInheritAnEarlierOnesFate) {
+    if (!hasCgroups()) GTEST_SKIP() << "counters exist only with control groups";
+    const HostProject project(someone());
+    const auto sandbox = open(project, limitsOf({{LimitName::kMemory, 48 * kMebibyte}, {LimitName::kTasks, 20}}));
+    EXPECT_EQ(sandbox->run(guest({"use", "128"})).verdict, Verdict::kOom);
+    EXPECT_EQ(sandbox->run(guest({"fork", "100"})).verdict, Verdict::kLimit);
+    const Outcome quiet = sandbox->run(shell("true"));
+    EXPECT_EQ(quiet.verdict, Verdict::kOk);
+    EXPECT_LT(*quiet.peakMemoryBytes, 40 * kMebibyte);
+    EXPECT_FALSE(reportOf(quiet, LimitName::kTasks).tripped);
+}
+
+}  // namespace
+}  // namespace gradus
