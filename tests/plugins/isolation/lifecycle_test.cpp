@@ -33,10 +33,13 @@ class Lifecycle : public SandboxTest {
         return ::poll(&event, 1, millis) > 0;
     }
 
-    static pid_t parentOf(pid_t pid) {
-        std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-        std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-        return std::stoi(text.substr(text.rfind(')') + 4));
+    /// Of its first thread.
+    static pid_t firstChildOf(pid_t pid) {
+        const std::string name = std::to_string(pid);
+        std::ifstream children("/proc/" + name + "/task/" + name + "/children");
+        pid_t child = 0;
+        children >> child;
+        return child;
     }
 };
 
@@ -78,13 +81,8 @@ TEST_F(Lifecycle, DiesWithTheEngine) {
     char ready = 0;
     ASSERT_EQ(::read(report[0], &ready, 1), 1);
     ::close(report[0]);
-    std::ifstream children("/proc/" + std::to_string(engine) + "/task/" + std::to_string(engine) + "/children");
-    pid_t jail = 0;
-    children >> jail;
-    ASSERT_GT(jail, 0);
-    std::ifstream inner("/proc/" + std::to_string(jail) + "/task/" + std::to_string(jail) + "/children");
-    pid_t init = 0;
-    inner >> init;
+    const pid_t jail = firstChildOf(engine);
+    const pid_t init = firstChildOf(jail);
     ASSERT_GT(init, 0);
     ::kill(engine, SIGKILL);
     ::waitpid(engine, nullptr, 0);
@@ -98,13 +96,15 @@ TEST_F(Lifecycle, DiesWithTheJailAndSaysSo) {
     const auto sandbox = open(project);
     Command command = guest({"stubborn"});
     pid_t jail = 0;
+    pid_t init = 0;
     command.live = [&](Stream, std::string_view) {
-        std::ifstream children("/proc/self/task/" + std::to_string(::gettid()) + "/children");
-        children >> jail;
+        jail = firstChildOf(::getpid());
+        init = firstChildOf(jail);
         ::kill(jail, SIGKILL);
     };
     EXPECT_THROW(sandbox->run(command), Error);
-    EXPECT_GT(jail, 0);
+    ASSERT_GT(init, 0);
+    EXPECT_TRUE(endsWithin(init, 5000)) << "pid 1 lives on without its jail";
     // Its group was left behind; the next sandbox sweeps it away, and TearDown counts.
     open(project, isRoot() ? limitsOf({{LimitName::kTasks, 50}}) : Limits{});
 }
