@@ -11,6 +11,7 @@
 
 #include <string>
 
+#include "plugins/isolation/jail/network.h"
 #include "plugins/isolation/jail/system.h"
 
 namespace gradus {
@@ -54,14 +55,16 @@ Attempt changeIds(std::uint32_t uid, std::uint32_t gid) {
 
 }  // namespace
 
-Attempt enterOuterNamespaces(bool rootless, std::uint32_t uid, std::uint32_t gid) {
-    if (::unshare(CLONE_NEWNS | (rootless ? CLONE_NEWUSER : 0)) != 0)
-        return failure("namespaces", rootless ? "user and mount namespace" : "mount namespace");
+Attempt enterOuterNamespaces(bool rootless, const JailSetup& setup) {
+    const int flags =
+        CLONE_NEWNS | CLONE_NEWUTS | (setup.hostNetwork ? 0 : CLONE_NEWNET) | (rootless ? CLONE_NEWUSER : 0);
+    if (::unshare(flags) != 0) return failure("namespaces", rootless ? "with a user namespace" : "as root");
     if (rootless)
-        if (auto failed = writeMaps(uid, gid)) return failed;
+        if (auto failed = writeMaps(setup.uid, setup.gid)) return failed;
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
         return failure("namespaces", "private mounts");
-    return std::nullopt;
+    if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
+    return setup.hostNetwork ? Attempt() : raiseLoopback();
 }
 
 Attempt becomeIdentity(bool rootless, std::uint32_t uid, std::uint32_t gid) {

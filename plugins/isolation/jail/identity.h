@@ -3,12 +3,14 @@
 #include <cstdint>
 
 #include "plugins/isolation/jail/attempt.h"
+#include "plugins/isolation/jail/protocol.h"
 
 namespace gradus {
 
-/// As an ordinary user: a user namespace in which we own the mounts we are about to make. As root: only a mount
-/// namespace. Afterwards no mount made here reaches the host.
-Attempt enterOuterNamespaces(bool rootless, std::uint32_t uid, std::uint32_t gid);
+/// The namespaces that all runs of a sandbox share: mounts, host name and, unless it is the host's, the network, which
+/// is the dearest to make. As an ordinary user also a user namespace that owns them. Afterwards no mount made here
+/// reaches the host.
+Attempt enterOuterNamespaces(bool rootless, const JailSetup& setup);
 
 /// Becomes uid:gid inside a last, empty user namespace, so that the mount namespace belongs to one that nothing inside
 /// can act in. After this call the process is an ordinary one with full capabilities over nothing.

@@ -18,7 +18,6 @@
 #include "plugins/isolation/jail/filter.h"
 #include "plugins/isolation/jail/identity.h"
 #include "plugins/isolation/jail/landlock.h"
-#include "plugins/isolation/jail/network.h"
 #include "plugins/isolation/jail/proc.h"
 #include "plugins/isolation/jail/skeleton.h"
 
@@ -161,10 +160,6 @@ class Init {
             if (::write(file, "0", 1) != 1) return failure("cgroup", "join");
         // After joining, so that the group we are in is the root of what the command sees.
         if (::unshare(CLONE_NEWCGROUP) != 0) return failure("namespaces", "cgroup namespace");
-        const std::string& hostname = plan_.setup.hostname;
-        if (::sethostname(hostname.c_str(), hostname.size()) != 0) return failure("hostname", hostname);
-        if (!plan_.setup.hostNetwork)
-            if (auto failed = raiseLoopback()) return failed;
         if (auto failed = mountProc(kSkeletonRoot)) return failed;
         if (auto failed = pivotIntoSkeleton()) return failed;
         if (auto failed = becomeIdentity(plan_.rootless, plan_.setup.uid, plan_.setup.gid)) return failed;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "plugins/isolation/jail/mount_calls.h"
+#include "plugins/isolation/jail/skeleton.h"
 #include "plugins/isolation/jail/system.h"
 
 namespace gradus {
@@ -27,27 +28,36 @@ constexpr const char* kMaskedDirectories[] = {"acpi", "scsi", "asound"};
 constexpr const char* kReadOnlyDirectories[] = {"sys",    "irq", "bus",      "fs",
                                                 "driver", "tty", "pressure", "dynamic_debug"};
 
-Attempt cover(int directory, const std::string& name, int source, const std::string& from, unsigned attributes) {
-    const Descriptor place = openPath(directory, name, O_PATH | O_NOFOLLOW);
-    if (!place) return std::nullopt;  // not every kernel has every file
-    Descriptor mounted;
-    if (auto failed = cloneTree(source, from, false, attributes, mounted)) return failed;
-    return attachMount(mounted.get(), place.get(), "/proc/" + name);
+// By path and with the old call, which makes no detached mount in between: there are some twenty of these in every run,
+// and both trees are ours alone.
+Attempt coverWith(const std::string& source, const std::string& target) {
+    if (::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0 || errno == ENOENT) return std::nullopt;
+    return failure("mask", target);
 }
 
-Attempt maskProc(int root, int proc) {
-    for (const char* name : kMaskedFiles)
-        if (auto failed = cover(proc, name, root, "dev/null", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)) return failed;
-    // The empty directory under the new /sys, which is not mounted yet.
-    for (const char* name : kMaskedDirectories)
-        if (auto failed = cover(proc, name, root, "sys", MOUNT_ATTR_RDONLY | kQuiet)) return failed;
-    for (const char* name : kReadOnlyDirectories)
-        if (auto failed = cover(proc, name, proc, name, MOUNT_ATTR_RDONLY | kQuiet)) return failed;
+Attempt coverReadOnly(const std::string& source, const std::string& target) {
+    constexpr unsigned long kFlags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    if (::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) != 0)
+        return errno == ENOENT ? Attempt() : failure("mask", target);
+    if (::mount(nullptr, target.c_str(), nullptr, kFlags, nullptr) != 0) return failure("mask", target);
     return std::nullopt;
 }
 
-// A view of the machine's devices is a convenience: without it (the host's network namespace seen from a user
-// namespace) /sys stays empty.
+}  // namespace
+
+Attempt mountProc(const std::string& root) {
+    const std::string proc = root + "/proc/";
+    if (::mount("proc", proc.c_str(), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
+        return failure("mount proc", "/proc");
+    for (const char* name : kMaskedFiles)
+        if (auto failed = coverWith(root + "/dev/null", proc + name)) return failed;
+    for (const char* name : kMaskedDirectories)
+        if (auto failed = coverReadOnly(kEmptyDirectory, proc + name)) return failed;
+    for (const char* name : kReadOnlyDirectories)
+        if (auto failed = coverReadOnly(proc + name, proc + name)) return failed;
+    return std::nullopt;
+}
+
 Attempt mountSys(int root) {
     const Descriptor place = openPath(root, "sys", O_PATH | O_DIRECTORY);
     Descriptor mounted;
@@ -58,20 +68,6 @@ Attempt mountSys(int root) {
     Descriptor nothing;
     if (auto failed = makeFileSystem("tmpfs", {{"size", "4k"}}, MOUNT_ATTR_RDONLY | kQuiet, nothing)) return failed;
     return attachMount(nothing.get(), firmware.get(), "/sys/firmware");
-}
-
-}  // namespace
-
-Attempt mountProc(const char* root) {
-    const Descriptor top = openPath(AT_FDCWD, root, O_PATH | O_DIRECTORY);
-    if (!top) return failure("open", root);
-    const Descriptor place = openPath(top.get(), "proc", O_PATH | O_DIRECTORY);
-    if (!place) return failure("open", "/proc");
-    Descriptor proc;
-    if (auto failed = makeFileSystem("proc", {}, kQuiet, proc)) return failed;
-    if (auto failed = attachMount(proc.get(), place.get(), "/proc")) return failed;
-    if (auto failed = maskProc(top.get(), proc.get())) return failed;
-    return mountSys(top.get());
 }
 
 }  // namespace gradus

@@ -8,8 +8,6 @@ namespace gradus {
 
 namespace {
 
-constexpr std::uint64_t kDefaultOpenFiles = 65536;
-
 // Never above what we were given ourselves: raising a hard limit needs a capability.
 Attempt lower(__rlimit_resource resource, std::uint64_t value, const char* name) {
     rlimit limit{};
@@ -26,7 +24,8 @@ Attempt applyProcessLimits(const ProcessLimits& limits) {
     // One byte, not none: a core handler that is a pipe ignores a limit of 0 and is skipped at 1.
     if (auto failed = lower(RLIMIT_CORE, 1, "core")) return failed;
     if (auto failed = lower(RLIMIT_RTPRIO, 0, "rtprio")) return failed;
-    if (auto failed = lower(RLIMIT_NOFILE, limits.openFiles.value_or(kDefaultOpenFiles), "nofile")) return failed;
+    if (limits.openFiles)
+        if (auto failed = lower(RLIMIT_NOFILE, *limits.openFiles, "nofile")) return failed;
     if (limits.fileBytes)
         if (auto failed = lower(RLIMIT_FSIZE, *limits.fileBytes, "fsize")) return failed;
     if (limits.tasks)

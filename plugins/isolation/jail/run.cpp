@@ -96,8 +96,7 @@ Attempt SupervisedRun::start() {
 
 // The old call where it is enough: container runtimes refuse clone3, because they cannot look into it.
 pid_t SupervisedRun::cloneInit(int cgroupDirectory) {
-    const std::uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
-                                (plan_.setup.hostNetwork ? 0ULL : std::uint64_t{CLONE_NEWNET});
+    const std::uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_PIDFD;
     int pidfd = -1;
     long pid = 0;
     if (cgroupDirectory < 0) {
@@ -131,6 +130,15 @@ void SupervisedRun::watchMemoryEvents() {
     if (writeText(directory + "/cgroup.event_control", request) != 0) memoryEvents_.reset();
 }
 
+// The unified hierarchy's file stays ready until it is read again; the old one's counter until it is drained.
+void SupervisedRun::rearmMemoryEvents() {
+    char ignored[512];
+    if (heldBy(LimitName::kMemory) != Enforcer::kCgroupV2)
+        drain(memoryEvents_);
+    else if (::pread(memoryEvents_.get(), ignored, sizeof ignored, 0) < 0)
+        memoryEvents_.reset();
+}
+
 std::optional<std::uint64_t> SupervisedRun::limitOf(LimitName name) const {
     const std::optional<Limit>& limit = plan_.setup.limits[name];
     return limit ? std::optional(limit->value) : std::nullopt;
@@ -162,7 +170,7 @@ void SupervisedRun::supervise() {
         if (events[4].revents != 0) kill();
         if (events[5].revents != 0) onTick();
         if (events[6].revents != 0) {
-            if (memoryMask == POLLIN) drain(memoryEvents_);
+            rearmMemoryEvents();
             oomPending_ = true;
             onTick();
         }

@@ -36,6 +36,7 @@ class SupervisedRun {
     pid_t cloneInit(int cgroupDirectory);
     void armTimers();
     void watchMemoryEvents();
+    void rearmMemoryEvents();
     void supervise();
     void readInit();
     void onStarted(std::string_view body);

@@ -13,6 +13,7 @@
 
 #include "plugins/isolation/jail/devices.h"
 #include "plugins/isolation/jail/overlay.h"
+#include "plugins/isolation/jail/proc.h"
 
 namespace gradus {
 
@@ -52,6 +53,7 @@ class Builder {
         if (auto failed = openWorkshop()) return failed;
         if (auto failed = showHost()) return failed;
         if (auto failed = placeDevices(skeleton_, rootless_)) return failed;
+        if (auto failed = mountSys(skeleton_.root.get())) return failed;
         for (const Placement& placement : placements())
             if (auto failed = place(placement)) return failed;
         return seal();
@@ -78,7 +80,7 @@ class Builder {
         const Descriptor workshop = openPath(AT_FDCWD, kWorkshop, O_PATH | O_DIRECTORY);
         if (!workshop) return failure("open", kWorkshop);
         if (auto failed = attachMount(skeleton_.base.get(), workshop.get(), kWorkshop)) return failed;
-        for (const char* name : {"root", "scratch", "dev", "hidden"})
+        for (const char* name : {"root", "scratch", "dev", "hidden", "empty"})
             if (::mkdirat(skeleton_.base.get(), name, 0755) != 0) return failure("make directory", name);
         if (auto failed = openScratch()) return failed;
         return attachCopy("root", "root", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, skeleton_.root);

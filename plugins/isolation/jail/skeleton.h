@@ -33,6 +33,9 @@ Attempt makeMountPoint(const Skeleton& skeleton, const std::string& path, bool i
 /// Where the skeleton's root is found in the mount namespaces that inherit it.
 inline constexpr const char* kSkeletonRoot = "/tmp/root";
 
+/// An empty directory beside it, to cover others with; out of view after the pivot.
+inline constexpr const char* kEmptyDirectory = "/tmp/empty";
+
 /// Makes the skeleton this process's root and lets go of the host's tree.
 Attempt pivotIntoSkeleton();
 

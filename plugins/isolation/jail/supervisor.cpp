@@ -82,7 +82,7 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
     if (!rootless_) forgetMemoryPrivilege();
     if (auto failed = holdLimits()) return failed;
     filter_ = buildFilter();
-    if (auto failed = enterOuterNamespaces(rootless_, setup.uid, setup.gid)) return failed;
+    if (auto failed = enterOuterNamespaces(rootless_, setup_)) return failed;
     if (auto failed = buildSkeleton(setup_, rootless_, skeleton_)) return failed;
     // From here on nobody of the same user looks into this process or attaches to it.
     if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return failure("identity", "not dumpable");

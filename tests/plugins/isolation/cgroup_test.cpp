@@ -258,6 +258,26 @@ TEST(Cgroups, AGroupIsAnOrphanOnlyIfItsOwnerIsGone) {
 // The same on a real unified hierarchy with controllers, which few test machines of the old kind have.
 class UnifiedMachine : public SandboxTest {};
 
+// CPU time is counted in every unified group, also where no controller is attached to that hierarchy: enough to see a
+// process born in its group, the group counted, and removed.
+TEST_F(UnifiedMachine, CountsCpuTimeInAGroupTheCommandIsBornIn) {
+    if (!isRoot()) GTEST_SKIP() << "needs root";
+    const std::filesystem::path unified =
+        std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers") ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
+    if (!std::filesystem::exists(unified / "cgroup.controllers")) GTEST_SKIP() << "no unified hierarchy is mounted";
+    const HostProject project(someone());
+    const HostProject root(someone());
+    std::filesystem::create_directory_symlink(unified, root.path() / "unified");
+    SystemClock clock;
+    NamespacesBackend backend(NamespacesConfig{GRADUS_JAIL, root.path(), Milliseconds(10'000)}, clock);
+    const Limits limits = limitsOf({{LimitName::kCpuTime, 300}, {LimitName::kWallTime, 20'000}});
+    const auto sandbox = backend.open(workspaceOf(project), limits, Network::kNone, someone());
+    const Outcome outcome = sandbox->run(guest({"spin-unwaited", "6000"}));
+    EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
+    EXPECT_EQ(reportOf(outcome, LimitName::kCpuTime).enforcedBy, Enforcer::kCgroupV2);
+    EXPECT_EQ(sandbox->run(shell("true")).verdict, Verdict::kOk);
+}
+
 TEST_F(UnifiedMachine, HoldsMemoryAndTasksThroughOneGroup) {
     if (!isRoot()) GTEST_SKIP() << "needs root";
     std::ifstream file("/sys/fs/cgroup/cgroup.controllers");
