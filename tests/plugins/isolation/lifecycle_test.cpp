@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,6 +148,39 @@ TEST_F(Lifecycle, ManySandboxesAtOnceDoNotTouchEachOther) {
                   std::to_string(i) + "\n0\n19 Resource temporarily unavailable\nclean");
 }
 
+// RE1, RE2, RE5, PR1, PR2, PR7 at once: each is ended by its own limit, and the host is as it was.
+TEST_F(Lifecycle, AbuseInEightSandboxesAtOnceEndsEachByItsOwnLimit) {
+    constexpr std::uint64_t kMebibyte = 1U << 20;
+    struct Abuse {
+        Command command;
+        Limits limits;
+        Verdict end;
+    };
+    const Verdict memoryEnd = isRoot() ? Verdict::kOom : Verdict::kFailed;
+    const Verdict taskEnd = isRoot() ? Verdict::kLimit : Verdict::kFailed;
+    std::vector<Abuse> abuses = {
+        {guest({"bomb", "10"}), limitsOf({{LimitName::kTasks, 64}}), taskEnd},
+        {guest({"use", "256"}), limitsOf({{LimitName::kMemory, 48 * kMebibyte}}), memoryEnd},
+        {guest({"use-shared", "256"}), limitsOf({{LimitName::kMemory, 48 * kMebibyte}}), Verdict::kOom},
+        {guest({"big", "100000000"}), limitsOf({{LimitName::kDisk, 8 * kMebibyte}}), Verdict::kLimit},
+        {guest({"output", "1073741824"}), limitsOf({{LimitName::kOutput, 64 * kMebibyte}}), Verdict::kLimit},
+        {guest({"files", "100000"}), limitsOf({{LimitName::kDisk, kMebibyte}}), Verdict::kLimit},
+        {guest({"detach", "20000"}), {}, Verdict::kOk},
+        {guest({"stubborn"}), limitsOf({{LimitName::kWallTime, 500}}), Verdict::kTimeout}};
+    std::vector<std::future<Outcome>> results;
+    const auto commit = [this](Abuse& abuse) {
+        const HostProject project(someone());
+        if (!abuse.limits[LimitName::kWallTime]) abuse.limits[LimitName::kWallTime] = Limit{60'000, true};
+        abuse.command.directory = project.path();
+        return open(project, abuse.limits)->run(abuse.command);
+    };
+    for (Abuse& abuse : abuses) results.push_back(std::async(std::launch::async, commit, std::ref(abuse)));
+    for (std::size_t i = 0; i < abuses.size(); ++i) {
+        const Outcome outcome = results[i].get();
+        EXPECT_EQ(outcome.verdict, abuses[i].end) << abuses[i].command.arguments[1] << ": " << describe(outcome);
+    }
+}
+
 // A worker thread that opened a sandbox may end before it: nothing is tied to a thread.
 TEST_F(Lifecycle, ASandboxOutlivesTheThreadThatOpenedIt) {
     const HostProject project(someone());
@@ -179,6 +212,31 @@ TEST(ChildProcess, GetsExactlyTheDescriptorsItWasGiven) {
     ::close(out[0]);
     EXPECT_EQ(child.wait(Milliseconds(5000)), 0);
     EXPECT_EQ(text, "0\n1\n2\n");
+}
+
+// Started by hand, or spoken to in another tongue, the jail does nothing at all.
+TEST(GradusJail, WithoutAnEngineItRefuses) {
+    ChildProcess alone(ChildPlan{GRADUS_JAIL, {"gradus-jail"}, {}, {}});
+    const auto status = alone.wait(Milliseconds(5000));
+    ASSERT_TRUE(status);
+    EXPECT_EQ(WEXITSTATUS(*status), 2);
+}
+
+TEST(GradusJail, NonsenseOnItsSocketEndsIt) {
+    for (const std::string& nonsense :
+         {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(4096, '\0'), std::string("x")}) {
+        int pair[2];
+        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        ChildProcess jail(ChildPlan{GRADUS_JAIL, {"gradus-jail"}, {}, {{pair[1], 3}}});
+        ::close(pair[1]);
+        EXPECT_EQ(::send(pair[0], nonsense.data(), nonsense.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(nonsense.size()));
+        ::shutdown(pair[0], SHUT_WR);
+        const auto status = jail.wait(Milliseconds(5000));
+        ::close(pair[0]);
+        ASSERT_TRUE(status);
+        EXPECT_EQ(WEXITSTATUS(*status), 1);
+    }
 }
 
 TEST(ChildProcess, IsKilledAndReapedWithItsOwner) {
