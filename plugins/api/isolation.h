@@ -75,8 +75,8 @@ struct Identity {
 
 /// How much of a stream is kept: the first and the last bytes; what lies between is counted and dropped.
 struct CaptureBudget {
-    std::size_t head = 256 * 1024;
-    std::size_t tail = 256 * 1024;
+    std::size_t head = std::size_t{256} * 1024;
+    std::size_t tail = std::size_t{256} * 1024;
 };
 
 enum class Stream { kOut, kErr };
