@@ -2,7 +2,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
-#include "migrations.h"
+#include "store/migrations.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
 
