@@ -77,7 +77,7 @@ void promotionMoved(Sql& sql, const Event& event) {
         isFinal(*state) ? 1 : 0, event.fields.text("cause"), toMillis(event.at), event.seq, id,
         event.fields.text("from"));
     if (changed != 1)
-        throw Error(ErrorCode::kNotAllowed, "promotion p{} is not {}: somebody moved it meanwhile", id,
+        throw Error(ErrorCode::kNotAllowed, "promotion p{} is no longer {}: somebody moved it meanwhile", id,
                     event.fields.text("from"));
 }
 

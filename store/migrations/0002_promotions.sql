@@ -1,10 +1,11 @@
 -- What the events say about projects, changes and promotions. Only projection code writes here. Free text stays in
--- payloads: `seq` names the event that carries it, so that redacting changes no row of these tables.
+-- payloads: `seq` names the event that carries it, so that redacting changes no row of these tables. It is no foreign
+-- key: the projection writes it from the event in hand, and looking that up again would cost every step a seek.
 
 create table actor (
     id   integer primary key,
     kind text not null check (kind = 'person' or kind = 'agent' or kind = 'daemon' or kind = 'ci'),
-    seq  integer not null references event (seq)  -- its payload has the name
+    seq  integer not null  -- its payload has the name
 ) strict;
 
 -- A project is its real path (in the payload), its device and its inode.
@@ -12,7 +13,7 @@ create table project (
     id     integer primary key,
     device integer not null,
     inode  integer not null,
-    seq    integer not null references event (seq)
+    seq    integer not null
 ) strict;
 create index project_by_inode on project (inode, device);
 
@@ -22,7 +23,7 @@ create table trusted_rules (
     rules   blob not null check (length(rules) = 32),  -- digest of the file set
     files   blob not null check (length(files) = 32),  -- the object that holds the files
     actor   integer not null references actor (id),
-    seq     integer not null references event (seq)
+    seq     integer not null
 ) strict;
 
 create table change (
@@ -31,7 +32,7 @@ create table change (
     actor    integer not null references actor (id),
     sponsor  integer references actor (id),
     revision integer not null check (revision >= 1),  -- the latest
-    seq      integer not null references event (seq)
+    seq      integer not null
 ) strict;
 create index change_by_project on change (project, id);
 
@@ -42,7 +43,7 @@ create table revision (
     change_set blob not null check (length(change_set) = 32),  -- an object
     base       blob not null check (length(base) = 32),
     patch      blob not null check (length(patch) = 32),
-    seq        integer not null references event (seq),
+    seq        integer not null,
     primary key (change, number)
 ) strict, without rowid;
 
@@ -75,7 +76,7 @@ create table promotion (
     undoes    integer references promotion (id),
     opened_at integer not null,
     moved_at  integer not null,
-    seq       integer not null references event (seq),  -- the last event that moved it
+    seq       integer not null,  -- the last event that moved it
     foreign key (change, revision) references revision (change, number)
 ) strict;
 create index promotion_by_change on promotion (change, id);
@@ -94,7 +95,7 @@ begin
 end;
 
 create table check_result (
-    seq       integer primary key references event (seq),
+    seq       integer primary key,
     promotion integer not null references promotion (id),
     name      text not null,
     verdict   text not null check (
