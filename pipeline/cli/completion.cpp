@@ -110,12 +110,14 @@ std::vector<std::string> stepsOf(const VerbTable& verbs) {
 
 std::string wordList(const std::vector<Candidate>& candidates) {
     std::vector<std::string> words;
+    words.reserve(candidates.size());
     for (const Candidate& candidate : candidates) words.push_back(candidate.word);
     return fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string describedList(const std::vector<Candidate>& candidates) {
     std::vector<std::string> items;
+    items.reserve(candidates.size());
     for (const Candidate& candidate : candidates)
         items.push_back(shellQuoted(candidate.doc.empty() ? candidate.word : candidate.word + ":" + candidate.doc));
     return fmt::format("{}", fmt::join(items, " "));

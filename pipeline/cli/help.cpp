@@ -57,12 +57,14 @@ std::string commandUsage(const Positional& command) {
 
 std::vector<HelpRow> exampleRows(const std::vector<Example>& examples) {
     std::vector<HelpRow> rows;
+    rows.reserve(examples.size());
     for (const Example& example : examples) rows.push_back({std::string(example.command), std::string(example.doc)});
     return rows;
 }
 
 std::vector<HelpRow> optionRows(const std::vector<Option>& options) {
     std::vector<HelpRow> rows;
+    rows.reserve(options.size());
     for (const Option& option : options) rows.push_back({optionName(option), optionDoc(option)});
     return rows;
 }
@@ -76,6 +78,7 @@ std::vector<HelpRow> argumentRows(const Verb& verb) {
 
 std::vector<HelpRow> verbRows(const std::vector<const Verb*>& verbs) {
     std::vector<HelpRow> rows;
+    rows.reserve(verbs.size());
     for (const Verb* verb : verbs) rows.push_back({std::string(verb->words), std::string(verb->summary)});
     return rows;
 }

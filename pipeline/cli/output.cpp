@@ -12,7 +12,7 @@ namespace gradus {
 
 namespace {
 
-constexpr std::size_t kBlock = 64 * 1024;
+constexpr std::size_t kBlock = 65536;
 
 // A pipe or terminal that someone else made non-blocking: we share the open file with them.
 bool waitUntilWritable(int descriptor) {

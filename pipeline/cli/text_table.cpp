@@ -32,7 +32,7 @@ void shrinkTo(std::vector<std::size_t>& widths, std::size_t limit) {
 
 }  // namespace
 
-TextTable::Cell::Cell(std::string untrusted, Style look) : text(printable(untrusted)), style(look) {}
+TextTable::Cell::Cell(const std::string& untrusted, Style look) : text(printable(untrusted)), style(look) {}
 
 TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
@@ -43,6 +43,7 @@ void TextTable::row(std::vector<Cell> cells) {
 
 std::vector<std::size_t> TextTable::columnWidths(std::size_t limit) const {
     std::vector<std::size_t> widths;
+    widths.reserve(columns_.size());
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         std::size_t width = displayWidth(columns_[i].title);
         for (const auto& cells : rows_) width = std::max(width, displayWidth(cells[i].text));
@@ -71,6 +72,7 @@ std::string TextTable::renderRow(const std::vector<Cell>& cells, const std::vect
 std::string TextTable::render(const Paint& paint, std::size_t width) const {
     const std::vector<std::size_t> widths = columnWidths(width);
     std::vector<Cell> titles;
+    titles.reserve(columns_.size());
     for (const Column& column : columns_) titles.emplace_back(column.title, Style::kBold);
     std::string out = renderRow(titles, widths, paint);
     for (const auto& cells : rows_) out += renderRow(cells, widths, paint);

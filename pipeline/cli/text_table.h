@@ -17,7 +17,7 @@ class TextTable {
         Align align = Align::kLeft;
     };
     struct Cell {
-        Cell(std::string untrusted, Style look = Style::kPlain);  // NOLINT: rows are written as plain texts
+        Cell(const std::string& untrusted, Style look = Style::kPlain);  // NOLINT: rows are written as plain texts
         Cell(const char* untrusted) : Cell(std::string(untrusted)) {}
         std::string text;
         Style style;

@@ -66,6 +66,7 @@ class Resolver {
 
     Error misplacedOption(const std::string& word) const {
         std::vector<std::string> known;
+        known.reserve(globalOptions().size());
         for (const Option& option : globalOptions()) known.push_back(fmt::format("--{}", option.name));
         std::string meant = didYouMean(word, known);
         if (meant.empty()) meant = "an option of a verb stands after the verb";
