@@ -72,10 +72,13 @@ void promotionMoved(Sql& sql, const Event& event) {
     const std::string& to = event.fields.text("to");
     const auto state = fromName(kPromotionStates, to);
     if (!state) throw Error(ErrorCode::kDamaged, "event {} moves a promotion to the unknown state '{}'", event.seq, to);
-    const std::int64_t changed = sql.run(
-        "update promotion set state = ?, finished = ?, cause = ?, moved_at = ?, seq = ? where id = ? and state = ?", to,
-        isFinal(*state) ? 1 : 0, event.fields.text("cause"), toMillis(event.at), event.seq, id,
-        event.fields.text("from"));
+    // `finished` is only named when it changes: naming it makes SQLite write the index of unfinished ones anew.
+    const std::string_view statement =
+        isFinal(*state) ? "update promotion set state = ?, cause = ?, moved_at = ?, seq = ?, finished = 1 where id = ? "
+                          "and state = ?"
+                        : "update promotion set state = ?, cause = ?, moved_at = ?, seq = ? where id = ? and state = ?";
+    const std::int64_t changed = sql.run(statement, to, event.fields.text("cause"), toMillis(event.at), event.seq, id,
+                                         event.fields.text("from"));
     if (changed != 1)
         throw Error(ErrorCode::kNotAllowed, "promotion p{} is no longer {}: somebody moved it meanwhile", id,
                     event.fields.text("from"));
