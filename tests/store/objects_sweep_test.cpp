@@ -119,7 +119,7 @@ TEST_F(ObjectsSweep, ASweepThatHasChosenAnObjectWaitsForTheWriterThatFindsIt) {
 }
 
 TEST(ObjectsRace, WhatWasJustPutIsThereWhileASweepRuns) {
-    const Scratch scratch(fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path());
+    const Scratch scratch;
     StandingClock clock;
     Objects objects(scratch.path(), clock);
     std::atomic<bool> isOver = false;
