@@ -111,6 +111,15 @@ bool cutTornLine(int fd, off_t size) noexcept {
 
 }  // namespace
 
+std::string anchorText(const AnchorContent& content, std::int64_t upTo) {
+    std::string out = std::string(kMagic) + content.storeId + "\n";
+    for (const SignedPoint& point : content.signedPoints)
+        if (point.point.seq <= upTo) out += lineOf(point);
+    for (const AnchorPoint& point : content.points)
+        if (point.seq <= upTo) out += lineOf(point);
+    return out;
+}
+
 bool FileAnchor::appendLine(std::string line) noexcept {
     // Opened anew each time and never created here: a file that somebody removed must stay visibly missing.
     const FileDescriptor file(::open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
@@ -172,12 +181,11 @@ void FileAnchor::start(std::string_view storeId, const AnchorPoint& head) {
 void FileAnchor::thin(std::uintmax_t size) noexcept {
     if (size < kThinAbove) return;
     try {
-        const auto content = read();
+        auto content = read();
         if (!content || content->points.size() <= kNewestKept) return;
-        std::string out = std::string(kMagic) + content->storeId + "\n";
-        for (const SignedPoint& point : content->signedPoints) out += lineOf(point);
-        for (auto it = content->points.end() - kNewestKept; it != content->points.end(); ++it) out += lineOf(*it);
-        writeFileDurably(path_, out);
+        const std::int64_t newest = content->points.back().seq;
+        content->points.erase(content->points.begin(), content->points.end() - kNewestKept);
+        writeFileDurably(path_, anchorText(*content, newest));
     } catch (const std::exception&) {
         return;  // A long anchor is no fault; the next commit tries again.
     }

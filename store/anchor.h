@@ -50,6 +50,9 @@ class AnchorSink {
     virtual std::string name() const = 0;
 };
 
+/// The anchor file's text for this content, leaving out what is newer than event `upTo`.
+std::string anchorText(const AnchorContent& content, std::int64_t upTo);
+
 /// An anchor in a text file, a line per commit (docs/audit-format.md).
 class FileAnchor final : public AnchorSink {
   public:

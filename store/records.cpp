@@ -168,6 +168,13 @@ StoreCounts Records::counts() const {
     return counts;
 }
 
+std::vector<Digest> Records::changeSets() const {
+    auto rows = sql()("select distinct change_set from revision");
+    std::vector<Digest> out;
+    while (rows.step()) out.push_back(rows.digest(0));
+    return out;
+}
+
 std::vector<Digest> Records::referencedObjects() const {
     auto rows = sql()(
         "select change_set from revision union select files from trusted_rules union "

@@ -64,6 +64,8 @@ class Records {
     StoreCounts counts() const;
     /// Every object that a row names. Objects named inside those objects are the caller's to follow.
     std::vector<Digest> referencedObjects() const;
+    /// Those among them that hold a change set.
+    std::vector<Digest> changeSets() const;
 
   protected:
     Sql& sql() const { return *sql_; }

@@ -267,6 +267,18 @@ void Store::backup(const fs::path& target) {
     }
 }
 
+void Store::copyAnchor(const StateDirectory& backup) {
+    Sql copy(backup.database(), Sql::Mode::kReadOnly);
+    const AnchorPoint head = chainHead(copy).point;
+    const auto content = anchor().read();
+    if (!content) return;
+    writeFileDurably(backup.anchor(), anchorText(*content, head.seq));
+    if (const auto key = fs::status(inside_->state.key()); fs::is_regular_file(key)) {
+        fs::copy_file(inside_->state.key(), backup.key());
+        fs::permissions(backup.key(), fs::perms::owner_read | fs::perms::owner_write);
+    }
+}
+
 std::vector<std::string> Store::check() {
     std::vector<std::string> problems;
     auto integrity = inside_->sql("pragma integrity_check(20)");

@@ -111,6 +111,8 @@ class Store {
     void reanchor(ActorId by);
     /// A consistent copy of the database, whole or not there at all. Refuses to replace anything.
     void backup(const std::filesystem::path& target);
+    /// The anchor and the key that belong to a backup made just before: the anchor as far as that database goes.
+    void copyAnchor(const StateDirectory& backup);
     /// Problems SQLite finds in its own file and dangling references; empty if there are none. Reads everything.
     std::vector<std::string> check();
 

@@ -50,6 +50,15 @@ std::optional<std::string> ProcessHost::variable(const std::string& name) const 
     return std::string(value);
 }
 
+std::optional<std::string> ProcessHost::ask(const std::string& question) {
+    if (isatty(STDIN_FILENO) != 1 || !terminal_.errIsTerminal) return std::nullopt;
+    err_.write(question);
+    err_.flush();
+    std::string answer;
+    for (char c = '\0'; ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) answer += c;
+    return answer;
+}
+
 std::filesystem::path ProcessHost::directory() const {
     std::error_code error;
     std::filesystem::path here = std::filesystem::current_path(error);

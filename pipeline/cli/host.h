@@ -24,6 +24,8 @@ class Host {
     /// For messages; never throws for what cannot be written.
     virtual Sink& err() = 0;
     virtual Terminal terminal() const = 0;
+    /// Asks the person at the terminal; nothing where there is none to ask.
+    virtual std::optional<std::string> ask(const std::string& question) = 0;
     virtual const Clock& clock() const = 0;
     /// An environment variable; nothing if it is not set.
     virtual std::optional<std::string> variable(const std::string& name) const = 0;
@@ -40,6 +42,7 @@ class ProcessHost final : public Host {
     Sink& out() override { return out_; }
     Sink& err() override { return err_; }
     Terminal terminal() const override { return terminal_; }
+    std::optional<std::string> ask(const std::string& question) override;
     const Clock& clock() const override { return clock_; }
     std::optional<std::string> variable(const std::string& name) const override;
     std::filesystem::path directory() const override;

@@ -27,6 +27,10 @@ class FakeHost final : public Host {
     Sink& out() override { return outText; }
     Sink& err() override { return errText; }
     Terminal terminal() const override { return facts; }
+    std::optional<std::string> ask(const std::string& question) override {
+        errText.text += question;
+        return answer;
+    }
     const Clock& clock() const override { return time; }
     std::optional<std::string> variable(const std::string& name) const override {
         const auto found = variables.find(name);
@@ -42,6 +46,7 @@ class FakeHost final : public Host {
     StringSink outText;
     StringSink errText;
     Terminal facts;
+    std::optional<std::string> answer;  ///< nothing: there is no terminal to ask at
     StillClock time;
     std::map<std::string, std::string> variables = {{"TERM", "xterm"}};
     std::filesystem::path here = "/home/me";
