@@ -60,7 +60,9 @@ struct Rewrite {
     std::string_view hint;
 };
 
-constexpr std::array<Rewrite, 19> kRewrites{{
+constexpr std::array<Rewrite, 20> kRewrites{{
+    {"key-value pair: cannot redefine", "duplicate", "this key is already set", "set a second time here",
+     "remove one of the two"},
     {"cannot redefine existing table", "duplicate", "this table is already defined", "defined a second time here",
      "merge the two sections into one"},
     {"cannot redefine existing array", "duplicate", "this list is already defined", "defined a second time here",

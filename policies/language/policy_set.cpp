@@ -87,7 +87,8 @@ Settings PolicySet::baseOf(const std::string& name, const Definition& definition
     const bool shippedOnly = shipped || (extends->text == name && shipped_.contains(name));
     if (find(extends->text, shippedOnly) == nullptr) {
         findings_.error(extends->origin, "unknown-name", fmt::format("unknown policy '{}'", extends->text),
-                        fmt::format("policy '{}' builds on it", name), hintFor(extends->text, names(), "policies"));
+                        fmt::format("policy '{}' builds on it", name),
+                        findings_.hintFor(extends->text, names(), "policies"));
         return {};
     }
     return resolve(extends->text, shippedOnly, path);
@@ -152,11 +153,28 @@ void PolicySet::cap(Settings& settings, const std::vector<KeyRow>& rows, const s
     capWithout(settings, where);
 }
 
+/// The host's network is no-network given up by another name.
+void PolicySet::capHostNetwork(Settings& settings, const Value& demanded, const std::string& where) {
+    Value* network = settings.find("network");
+    if (network == nullptr || network->text != "host") return;
+    for (const Value& demand : demanded.items) {
+        if (demand.text != "no-network") continue;
+        Value none = *network;
+        none.text = "none";
+        none.origin = demand.origin;
+        reportCapped(where, "network", none, *network);
+        *network = none;
+        return;
+    }
+}
+
 /// A guarantee that the ceiling requires cannot be given up.
 void PolicySet::capWithout(Settings& settings, const std::string& where) {
     Value* without = settings.find("without");
     const Value* demanded = ceiling_.find("requires");
-    if (without == nullptr || demanded == nullptr) return;
+    if (demanded == nullptr) return;
+    capHostNetwork(settings, *demanded, where);
+    if (without == nullptr) return;
     for (const Value& demand : demanded->items) {
         const auto found = std::find_if(without->items.begin(), without->items.end(),
                                         [&](const Value& item) { return item.text == demand.text; });
