@@ -282,7 +282,7 @@ void makeMistakesInKey(const Place& place, const KeyRow& row, Tally& tally) {
             continue;
         const std::string text = fileWith(place, row.name, typo + " = " + row.example);
         // A short word has too many neighbours for the right one to be certain.
-        const std::string hint = row.name.size() > 4 ? "did you mean '" + row.name + "'?" : "";
+        const std::string hint = row.name.size() > 4 ? "did you mean '" + row.name : "";  // check, or checks
         expectRefused(text, {lastLine(text), 1}, what + " as " + typo, tally, hint);
     }
     const std::string line = row.name + " = " + row.example;
