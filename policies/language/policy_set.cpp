@@ -8,6 +8,7 @@
 #include "policies/language/shipped.h"
 #include "policies/language/table_reader.h"
 #include "policies/language/tighten.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
@@ -24,6 +25,27 @@ std::string stemOf(const std::string& path) {
 /// Shipped and project policies may share a name; in a chain of `extends` they are two.
 std::string chainName(const std::string& name, bool shipped) { return shipped ? name + " (shipped)" : name; }
 
+struct ShippedDocument {
+    SourceText source;
+    Node root;
+};
+
+/// Parsed once: a daemon loads many pipelines, and these bytes never change.
+const std::vector<ShippedDocument>& shippedDocuments() {
+    static const std::vector<ShippedDocument> documents = [] {
+        std::vector<ShippedDocument> all;
+        for (const RuleFile& file : shippedPolicies()) {
+            std::vector<Diagnostic> problems;
+            SourceText source(file.path, file.bytes);
+            auto root = parseDocument(source, problems);
+            if (!root) throw Error(ErrorCode::kDamaged, "{} as built in is not TOML", file.path);
+            all.push_back({std::move(source), std::move(*root)});
+        }
+        return all;
+    }();
+    return documents;
+}
+
 }  // namespace
 
 PolicySet::PolicySet(const Vocabulary& vocabulary, Findings& findings) : vocabulary_(vocabulary), findings_(findings) {
@@ -31,16 +53,13 @@ PolicySet::PolicySet(const Vocabulary& vocabulary, Findings& findings) : vocabul
 }
 
 void PolicySet::loadShipped() {
-    for (const RuleFile& file : shippedPolicies()) {
-        std::vector<Diagnostic> problems;
-        const SourceText& source = findings_.addSource(file.path, file.bytes);
-        const auto document = parseDocument(source, problems);
-        findings_.addAll(problems);
-        if (!document) continue;
-        TableReader reader(vocabulary_, findings_, Origin::Kind::kShipped, file.path);
-        const std::string name = stemOf(file.path);
-        shipped_[name] = {reader.read(*document, section("policy").rows, "shipped policy " + name),
-                          {Origin::Kind::kShipped, file.path, {}}};
+    for (const ShippedDocument& document : shippedDocuments()) {
+        const std::string& path = document.source.name();
+        findings_.addSource(path, std::string(document.source.bytes()));
+        TableReader reader(vocabulary_, findings_, Origin::Kind::kShipped, path);
+        const std::string name = stemOf(path);
+        shipped_[name] = {reader.read(document.root, section("policy").rows, "shipped policy " + name),
+                          {Origin::Kind::kShipped, path, {}}};
     }
 }
 
