@@ -27,7 +27,7 @@ class Splitter {
 
     Parsed<std::vector<std::string>> split() {
         for (std::size_t i = 0; i < text_.size() && problem_.empty(); ++i) step(i);
-        if (quote_ != 0) problem_ = fmt::format("has an opening {} without its end", quote_);
+        if (quote_ != 0 && problem_.empty()) problem_ = fmt::format("has an opening {} without its end", quote_);
         endWord();
         if (problem_.empty() && words_.empty()) problem_ = "is empty";
         if (!problem_.empty()) return Parsed<std::vector<std::string>>::bad(problem_);

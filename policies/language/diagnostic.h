@@ -12,7 +12,8 @@ namespace gradus {
 struct Position {
     std::uint32_t line = 0;
     std::uint32_t column = 0;
-    auto operator<=>(const Position&) const = default;
+    // clang-tidy takes the zero in the generated comparison for a null pointer.
+    auto operator<=>(const Position&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct Span {

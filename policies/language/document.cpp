@@ -60,7 +60,9 @@ struct Rewrite {
     std::string_view hint;
 };
 
-constexpr std::array<Rewrite, 19> kRewrites{{
+constexpr std::array<Rewrite, 20> kRewrites{{
+    {"key-value pair: cannot redefine", "duplicate", "this key is already set", "set a second time here",
+     "remove one of the two"},
     {"cannot redefine existing table", "duplicate", "this table is already defined", "defined a second time here",
      "merge the two sections into one"},
     {"cannot redefine existing array", "duplicate", "this list is already defined", "defined a second time here",
@@ -115,7 +117,9 @@ Span keyOfLine(std::string_view line, Span span) {
     const std::size_t first = line.find_first_not_of(" \t");
     const std::size_t equals = line.find('=');
     if (first == std::string_view::npos || equals == std::string_view::npos || line[first] == '[') return span;
-    if (line.find('{') < span.begin.column) return span;
+    // Inside an inline table the key is not at the start of the line.
+    const std::size_t brace = line.find('{');
+    if (brace != std::string_view::npos && brace + 1 < span.begin.column) return span;
     const std::size_t last = line.find_last_not_of(" \t", equals - 1);
     const auto begin = static_cast<std::uint32_t>(first + 1);
     return {{span.begin.line, begin}, {span.begin.line, static_cast<std::uint32_t>(last + 2)}};

@@ -61,7 +61,7 @@ class SourceText {
 Diagnostic diagnosticAt(const SourceText& source, Span span, std::string_view code);
 
 /// More than this is no pipeline file, and would cost memory and time to refuse later.
-constexpr std::size_t kLargestRuleFile = 256 * 1024;
+constexpr std::size_t kLargestRuleFile = std::size_t{256} * 1024;
 /// The deepest `a.b.c` or `[[[` that is parsed. The parser below recurses once a level, so a long enough key would
 /// exhaust the stack.
 constexpr std::size_t kDeepestNesting = 32;

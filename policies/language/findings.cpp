@@ -14,7 +14,7 @@ const SourceText& Findings::addSource(std::string name, std::string bytes) {
 
 Diagnostic& Findings::error(const std::string& file, Span span, std::string_view code, std::string message,
                             std::string reason, std::string hint) {
-    const bool full = list_.size() >= kMost;
+    const bool full = isFull();
     if (full) ++leftOut_;
     Diagnostic& diagnostic = full ? overflow_ : list_.emplace_back();
     diagnostic = {};
@@ -51,8 +51,8 @@ std::vector<Diagnostic> Findings::take() {
     return std::move(list_);
 }
 
-std::string hintFor(std::string_view word, std::vector<std::string> known, std::string_view plural) {
-    // A hostile file can define thousands of names and misspell each: comparing all with all would take minutes.
+std::string Findings::hintFor(std::string_view word, std::vector<std::string> known, std::string_view plural) const {
+    if (isFull()) return {};
     constexpr std::size_t kMostCompared = 256;
     constexpr std::size_t kMostShown = 16;
     if (known.empty()) return fmt::format("there are no {} yet", plural);

@@ -26,6 +26,11 @@ class Findings {
                       std::string hint);
     void addAll(const std::vector<Diagnostic>& diagnostics);
 
+    /// The help for a word that nothing answers to: "did you mean 'x'?", or the known ones. Empty once it is full, when
+    /// nobody would see it: a hostile file can misspell thousands of names.
+    std::string hintFor(std::string_view word, std::vector<std::string> known, std::string_view plural) const;
+    bool isFull() const { return list_.size() >= kMost; }
+
     /// Sorted; closes with one that says how many were left out.
     std::vector<Diagnostic> take();
 
@@ -35,8 +40,5 @@ class Findings {
     Diagnostic overflow_;
     std::size_t leftOut_ = 0;
 };
-
-/// The help for a word that nothing answers to: "did you mean 'x'?", or the known ones.
-std::string hintFor(std::string_view word, std::vector<std::string> known, std::string_view plural);
 
 }  // namespace gradus

@@ -62,7 +62,8 @@ void FileReader::refuseUnknownSections(const Node& root, TableReader& reader) {
         const bool table = entry.value.kind == Node::Kind::kTable;
         findings_.error(reader.originOf(entry.keySpan), "unknown-key",
                         fmt::format("unknown {} '{}' in the pipeline file", table ? "section" : "key", entry.key),
-                        table ? "not a section" : "not a key of the top level", hintFor(entry.key, known, "sections"));
+                        table ? "not a section" : "not a key of the top level",
+                        findings_.hintFor(entry.key, known, "sections"));
     }
 }
 

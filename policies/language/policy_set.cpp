@@ -8,6 +8,7 @@
 #include "policies/language/shipped.h"
 #include "policies/language/table_reader.h"
 #include "policies/language/tighten.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
@@ -24,6 +25,27 @@ std::string stemOf(const std::string& path) {
 /// Shipped and project policies may share a name; in a chain of `extends` they are two.
 std::string chainName(const std::string& name, bool shipped) { return shipped ? name + " (shipped)" : name; }
 
+struct ShippedDocument {
+    SourceText source;
+    Node root;
+};
+
+/// Parsed once: a daemon loads many pipelines, and these bytes never change.
+const std::vector<ShippedDocument>& shippedDocuments() {
+    static const std::vector<ShippedDocument> documents = [] {
+        std::vector<ShippedDocument> all;
+        for (const RuleFile& file : shippedPolicies()) {
+            std::vector<Diagnostic> problems;
+            SourceText source(file.path, file.bytes);
+            auto root = parseDocument(source, problems);
+            if (!root) throw Error(ErrorCode::kDamaged, "{} as built in is not TOML", file.path);
+            all.push_back({std::move(source), std::move(*root)});
+        }
+        return all;
+    }();
+    return documents;
+}
+
 }  // namespace
 
 PolicySet::PolicySet(const Vocabulary& vocabulary, Findings& findings) : vocabulary_(vocabulary), findings_(findings) {
@@ -31,16 +53,13 @@ PolicySet::PolicySet(const Vocabulary& vocabulary, Findings& findings) : vocabul
 }
 
 void PolicySet::loadShipped() {
-    for (const RuleFile& file : shippedPolicies()) {
-        std::vector<Diagnostic> problems;
-        const SourceText& source = findings_.addSource(file.path, file.bytes);
-        const auto document = parseDocument(source, problems);
-        findings_.addAll(problems);
-        if (!document) continue;
-        TableReader reader(vocabulary_, findings_, Origin::Kind::kShipped, file.path);
-        const std::string name = stemOf(file.path);
-        shipped_[name] = {reader.read(*document, section("policy").rows, "shipped policy " + name),
-                          {Origin::Kind::kShipped, file.path, {}}};
+    for (const ShippedDocument& document : shippedDocuments()) {
+        const std::string& path = document.source.name();
+        findings_.addSource(path, std::string(document.source.bytes()));
+        TableReader reader(vocabulary_, findings_, Origin::Kind::kShipped, path);
+        const std::string name = stemOf(path);
+        shipped_[name] = {reader.read(document.root, section("policy").rows, "shipped policy " + name),
+                          {Origin::Kind::kShipped, path, {}}};
     }
 }
 
@@ -87,7 +106,8 @@ Settings PolicySet::baseOf(const std::string& name, const Definition& definition
     const bool shippedOnly = shipped || (extends->text == name && shipped_.contains(name));
     if (find(extends->text, shippedOnly) == nullptr) {
         findings_.error(extends->origin, "unknown-name", fmt::format("unknown policy '{}'", extends->text),
-                        fmt::format("policy '{}' builds on it", name), hintFor(extends->text, names(), "policies"));
+                        fmt::format("policy '{}' builds on it", name),
+                        findings_.hintFor(extends->text, names(), "policies"));
         return {};
     }
     return resolve(extends->text, shippedOnly, path);
@@ -152,11 +172,28 @@ void PolicySet::cap(Settings& settings, const std::vector<KeyRow>& rows, const s
     capWithout(settings, where);
 }
 
+/// The host's network is no-network given up by another name.
+void PolicySet::capHostNetwork(Settings& settings, const Value& demanded, const std::string& where) {
+    Value* network = settings.find("network");
+    if (network == nullptr || network->text != "host") return;
+    for (const Value& demand : demanded.items) {
+        if (demand.text != "no-network") continue;
+        Value none = *network;
+        none.text = "none";
+        none.origin = demand.origin;
+        reportCapped(where, "network", none, *network);
+        *network = none;
+        return;
+    }
+}
+
 /// A guarantee that the ceiling requires cannot be given up.
 void PolicySet::capWithout(Settings& settings, const std::string& where) {
     Value* without = settings.find("without");
     const Value* demanded = ceiling_.find("requires");
-    if (without == nullptr || demanded == nullptr) return;
+    if (demanded == nullptr) return;
+    capHostNetwork(settings, *demanded, where);
+    if (without == nullptr) return;
     for (const Value& demand : demanded->items) {
         const auto found = std::find_if(without->items.begin(), without->items.end(),
                                         [&](const Value& item) { return item.text == demand.text; });

@@ -53,8 +53,9 @@ std::vector<std::string> Resolver::checkNames() const {
 
 bool Resolver::isKnownCheck(const Value& name, const std::string& who) {
     if (pipeline_.checks.contains(name.text) || draft_.checks.contains(name.text)) return true;
+    const std::vector<std::string> known = findings_.isFull() ? std::vector<std::string>{} : checkNames();
     findings_.error(name.origin, "unknown-name", fmt::format("unknown check '{}'", name.text),
-                    fmt::format("{} names it", who), hintFor(name.text, checkNames(), "checks"));
+                    fmt::format("{} names it", who), findings_.hintFor(name.text, known, "checks"));
     return false;
 }
 
@@ -156,7 +157,8 @@ void Resolver::finishChecks() {
                     std::vector<std::string> known;
                     for (const auto& [other, section] : draft_.services) known.push_back(other);
                     findings_.error(service.origin, "unknown-name", fmt::format("unknown service '{}'", service.text),
-                                    fmt::format("check '{}' names it", name), hintFor(service.text, known, "services"));
+                                    fmt::format("check '{}' names it", name),
+                                    findings_.hintFor(service.text, known, "services"));
                 }
     }
 }
@@ -165,11 +167,12 @@ void Resolver::judgeAgainstPolicy(const Stage& stage, const Check& check) {
     for (const char* key : {"limits", "network"}) {
         const Value* limit = stage.policy.settings.find(key);
         const Value* wanted = check.settings.find(key);
-        // What the ceiling allows it already cut; here the project's own files disagree.
-        if (limit == nullptr || wanted == nullptr || limit->origin.kind == Origin::Kind::kCeiling) continue;
+        if (limit == nullptr || wanted == nullptr) continue;
         tightened(
             *findRow(section("policy").rows, key), *limit, *wanted,
             [&](const std::string& path, const Value& allowed, const Value& asked) {
+                // The ceiling cuts by itself; here the files of the project disagree.
+                if (allowed.origin.kind == Origin::Kind::kCeiling) return;
                 findings_
                     .error(asked.origin, "conflict",
                            fmt::format("check '{}' asks for more than stage '{}' allows", check.name, stage.name),
@@ -189,7 +192,8 @@ void Resolver::refuseLoweredGuarantees(const Stage& stage, const Check& check) {
         for (const Value* demand : demands) {
             if (demand == nullptr) continue;
             for (const Value& item : demand->items) {
-                if (item.text != guarantee) continue;
+                // What the ceiling demands is kept, with a warning, once the checks are finished.
+                if (item.text != guarantee || item.origin.kind == Origin::Kind::kCeiling) continue;
                 findings_
                     .error(lowered.origin, "conflict",
                            fmt::format("check '{}' gives up '{}', which stage '{}' demands", check.name, guarantee,

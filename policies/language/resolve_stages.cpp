@@ -33,14 +33,14 @@ const DriverWords* Resolver::driverOf(const std::string& name, const Settings& s
             findings_.error(origin, "missing-key", fmt::format("stage '{}' has no driver", name),
                             "no driver is called like it",
                             fmt::format("add [stage.{}] with driver = \"release-directory\"; {}", name,
-                                        hintFor("", driverNames(vocabulary_), "drivers")));
+                                        findings_.hintFor("", driverNames(vocabulary_), "drivers")));
         return driver;
     }
     const DriverWords* driver = vocabulary_.findDriver(said->text);
     if (driver == nullptr)
         findings_.error(said->origin, "unknown-name", fmt::format("unknown driver '{}'", said->text),
                         fmt::format("stage '{}' names it", name),
-                        hintFor(said->text, driverNames(vocabulary_), "drivers"));
+                        findings_.hintFor(said->text, driverNames(vocabulary_), "drivers"));
     return driver;
 }
 
@@ -49,7 +49,8 @@ std::string Resolver::policyOf(const std::string& name, const Settings& settings
     if (said == nullptr) return name;
     if (!policies_.knows(said->text))
         findings_.error(said->origin, "unknown-name", fmt::format("unknown policy '{}'", said->text),
-                        fmt::format("stage '{}' names it", name), hintFor(said->text, policies_.names(), "policies"));
+                        fmt::format("stage '{}' names it", name),
+                        findings_.hintFor(said->text, policies_.names(), "policies"));
     return said->text;
 }
 
@@ -137,7 +138,7 @@ void Resolver::resolveMonitor(Stage& stage) {
         if (std::find(after.begin(), after.end(), name.text) != after.end()) continue;
         findings_.error(name.origin, "unknown-name",
                         fmt::format("'{}' is not an after check of stage '{}'", name.text, stage.name),
-                        "only after checks can keep running", hintFor(name.text, after, "after checks"));
+                        "only after checks can keep running", findings_.hintFor(name.text, after, "after checks"));
     }
 }
 
@@ -179,7 +180,7 @@ void Resolver::refuseUnlistedStages() {
         if (std::find(listed.begin(), listed.end(), name) == listed.end())
             findings_.error(stage.origin, "unknown-name",
                             fmt::format("stage '{}' is not among the stages of the pipeline", name),
-                            "no change would ever reach it", hintFor(name, listed, "stages"));
+                            "no change would ever reach it", findings_.hintFor(name, listed, "stages"));
 }
 
 void Resolver::addStages() {
@@ -213,7 +214,7 @@ void Resolver::addWindows() {
             for (const Value& name : stages->items)
                 if (!known.empty() && std::find(known.begin(), known.end(), name.text) == known.end())
                     findings_.error(name.origin, "unknown-name", fmt::format("unknown stage '{}'", name.text),
-                                    "a window names it", hintFor(name.text, known, "stages"));
+                                    "a window names it", findings_.hintFor(name.text, known, "stages"));
         fillDefaults(window.settings, section("window").rows, vocabulary_);
         pipeline_.windows.push_back(std::move(window));
     }

@@ -68,7 +68,7 @@ std::optional<Value> TableReader::readValue(const Node& node, const KeyRow& row,
 }
 
 void TableReader::reportUnknown(const Entry& entry, const std::vector<KeyRow>& rows, const std::string& where) {
-    std::string hint = hintFor(entry.key, namesOf(rows), "keys");
+    std::string hint = findings_.hintFor(entry.key, namesOf(rows), "keys");
     const std::string home = homeOf(entry.key, vocabulary_);
     if (!home.empty() && !suggest(entry.key, namesOf(rows))) hint = fmt::format("it is a key of {}; {}", home, hint);
     findings_.error(originOf(entry.keySpan), "unknown-key", fmt::format("unknown key '{}' in {}", entry.key, where),

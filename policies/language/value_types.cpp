@@ -127,7 +127,8 @@ bool isChoice(const KeyRow& row, const std::string& text) {
 }
 
 std::optional<Value> badChoice(const Reading& reading, const Node& node) {
-    return reading.bad(node, "is not one of its values", hintFor(node.text, reading.row.choices, "values"));
+    return reading.bad(node, "is not one of its values",
+                       reading.reader.findings().hintFor(node.text, reading.row.choices, "values"));
 }
 
 std::optional<Value> readChoice(const Reading& reading) {
@@ -188,7 +189,7 @@ std::optional<Value> readReport(const Reading& reading) {
     const std::string format = text.substr(0, colon);
     if (!isChoice(reading.row, format))
         return reading.bad(reading.node, fmt::format("has the unknown format '{}'", format),
-                           hintFor(format, reading.row.choices, "formats"));
+                           reading.reader.findings().hintFor(format, reading.row.choices, "formats"));
     if (const std::string problem = innerPathProblem(text.substr(colon + 1)); !problem.empty())
         return reading.bad(reading.node, "has a path that " + problem);
     Value value = reading.start();
@@ -218,7 +219,7 @@ std::optional<Value> readNetwork(const Reading& reading) {
     if (reading.node.kind != Kind::kText) return reading.wrongType();
     if (reading.node.text != "none" && reading.node.text != "host")
         return reading.bad(reading.node, "is not one of its values",
-                           hintFor(reading.node.text, {"none", "host"}, "values"));
+                           reading.reader.findings().hintFor(reading.node.text, {"none", "host"}, "values"));
     Value value = reading.start();
     value.text = reading.node.text;
     return value;
