@@ -161,6 +161,7 @@ std::vector<std::string> namesIn(const fs::path& directory) {
 const std::vector<std::string>& fanOutNames() {
     static const std::vector<std::string> kNames = [] {
         std::vector<std::string> names;
+        names.reserve(256);
         for (int i = 0; i < 256; ++i) names.push_back(fmt::format("{:02x}", i));
         return names;
     }();

@@ -88,8 +88,9 @@ class Objects {
     Objects(std::filesystem::path directory, const Clock& clock);
 
     /// When this returns the content survives a power cut and is safe from every sweep for the grace from now. When it
-    /// throws nothing is left behind. Takes constant memory, whatever the size. Content that is there already is
-    /// not written again, but refreshed (see refresh()); a damaged copy of it is replaced by a whole one.
+    /// throws no temporary is left and nothing half-written is visible. Takes constant memory, whatever the size.
+    /// Content that is there already is not written again, but refreshed (see refresh()); a damaged copy of it is
+    /// replaced by a whole one.
     Digest put(ByteSource& source);
     Digest put(std::string_view bytes);
     /// From the descriptor's position to its end; `name` is for messages.
