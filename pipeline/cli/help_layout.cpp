@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipeline/cli/utf8.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 

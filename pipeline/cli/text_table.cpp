@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "pipeline/cli/printable.h"
-#include "pipeline/cli/utf8.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "policies/language/utf8.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -33,6 +33,9 @@ struct Excerpt {
     std::size_t caretWidth = 1;
 };
 
+// A tab has no width of its own; the carets below need one.
+constexpr std::string_view kTab = "    ";
+
 /// The part of the line around the span, safe to show, and where the carets go in terminal columns.
 Excerpt excerptOf(const Diagnostic& diagnostic) {
     const Span& span = diagnostic.span;
@@ -48,9 +51,9 @@ Excerpt excerptOf(const Diagnostic& diagnostic) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     std::size_t index = 0;
     for (std::size_t at = 0; at < line.size(); ++index) {
-        const Character character = characterAt(line, at);
-        const std::string piece = shown(character, line.substr(at, character.bytes));
-        at += character.bytes;
+        const std::size_t length = firstCodePoint(line.substr(at)).length;
+        const std::string piece = line[at] == '\t' ? std::string(kTab) : printable(line.substr(at, length));
+        at += length;
         if (index < first) continue;
         if (index >= first + kWindow) {
             excerpt.text += "…";

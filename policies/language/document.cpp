@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "policies/language/utf8.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -108,7 +108,7 @@ const Rewrite& rewriteOf(std::string_view theirs) {
 
 std::size_t charactersIn(std::string_view line) {
     std::size_t count = 0;
-    for (std::size_t at = 0; at < line.size(); ++count) at += characterAt(line, at).bytes;
+    for (std::size_t at = 0; at < line.size(); ++count) at += firstCodePoint(line.substr(at)).length;
     return count;
 }
 

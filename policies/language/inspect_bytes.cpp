@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "policies/language/document.h"
-#include "policies/language/utf8.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "policies/language/document.h"
-#include "policies/language/utf8.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -25,7 +25,7 @@ Position SourceText::position(std::size_t offset) const {
     const auto line = static_cast<std::uint32_t>(after - starts_.begin());
     std::uint32_t column = 1;
     for (std::size_t at = starts_[line - 1]; at < std::min(offset, bytes_.size()); ++column)
-        at += characterAt(bytes_, at).bytes;
+        at += firstCodePoint(std::string_view(bytes_).substr(at)).length;
     return {line, column};
 }
 

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "pipeline/cli/help_layout.h"
-#include "pipeline/cli/utf8.h"
+#include "store/model/utf8.h"
 #include "tests/pipeline/cli/sample_verbs.h"
 
 namespace gradus {

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "pipeline/cli/utf8.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 

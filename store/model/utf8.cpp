@@ -1,4 +1,6 @@
-#include "pipeline/cli/utf8.h"
+#include "store/model/utf8.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +41,20 @@ constexpr std::array<Range, 12> kDoubleWidth = {{{0x1100, 0x115f},
                                                  {0x1f300, 0x1faff},
                                                  {0x20000, 0x3fffd}}};
 
+// What a terminal obeys instead of showing, and what reorders or hides text.
+constexpr std::array<Range, 10> kHidden = {{
+    {0x00, 0x1f},
+    {0x7f, 0x9f},       // DEL and C1: U+009B is an escape sequence's start in some terminals
+    {0x61c, 0x61c},     // Arabic letter mark
+    {0xad, 0xad},       // soft hyphen
+    {0x200b, 0x200f},   // zero-width space and joiners, left-to-right and right-to-left marks
+    {0x2028, 0x202e},   // line and paragraph separators, bidirectional embeddings and overrides
+    {0x2060, 0x206f},   // invisible operators, bidirectional isolates
+    {0xfeff, 0xfeff},   // byte order mark
+    {0xfff9, 0xfffb},   // interlinear annotation
+    {0xe0000, 0xe007f}  // tags: ASCII that nobody sees
+}};
+
 bool isIn(std::span<const Range> ranges, char32_t value) {
     return std::ranges::any_of(ranges, [&](const Range& r) { return value >= r.first && value <= r.last; });
 }
@@ -78,6 +94,40 @@ CodePoint firstCodePoint(std::string_view text) {
     const bool isSurrogate = value >= 0xd800 && value <= 0xdfff;
     if (value < lead.smallest || value > 0x10ffff || isSurrogate) return invalid;
     return {value, lead.length, true};
+}
+
+std::optional<std::size_t> firstInvalidUtf8(std::string_view text) {
+    for (std::size_t at = 0; at < text.size();) {
+        const CodePoint point = firstCodePoint(text.substr(at));
+        if (!point.valid) return at;
+        at += point.length;
+    }
+    return std::nullopt;
+}
+
+bool isUnsafe(const CodePoint& point) { return !point.valid || isIn(kHidden, point.value); }
+
+std::string escaped(const CodePoint& point) {
+    if (point.value == '\n') return "\\n";
+    if (point.value == '\t') return "\\t";
+    if (point.value == '\r') return "\\r";
+    if (!point.valid || point.value < 0x80) return fmt::format("\\x{:02x}", static_cast<unsigned>(point.value));
+    return fmt::format("\\u{{{:x}}}", static_cast<unsigned>(point.value));
+}
+
+std::string printable(std::string_view untrusted) {
+    std::string out;
+    out.reserve(untrusted.size());
+    while (!untrusted.empty()) {
+        const CodePoint point = firstCodePoint(untrusted);
+        if (isUnsafe(point)) {
+            out += escaped(point);
+        } else {
+            out += untrusted.substr(0, point.length);
+        }
+        untrusted.remove_prefix(point.length);
+    }
+    return out;
 }
 
 std::size_t displayWidth(std::string_view text) {

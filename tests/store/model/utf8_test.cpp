@@ -1,4 +1,4 @@
-#include "policies/language/utf8.h"
+#include "store/model/utf8.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TEST(Utf8, ShowsNothingThatATerminalWouldObey) {
     EXPECT_EQ(printable("a\x1b[31mb"), "a\\x1b[31mb");
     EXPECT_EQ(printable("a\u202eb"), "a\\u{202e}b");
     EXPECT_EQ(printable("a\xff"), "a\\xff");
-    EXPECT_EQ(printable("\tä"), "    ä");
+    EXPECT_EQ(printable("\tä"), "\\tä");
 }
 
 TEST(Utf8, MeasuresColumnsAndNotBytes) {
