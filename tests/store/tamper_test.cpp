@@ -570,6 +570,18 @@ TEST(Tamper, ALineTornByACrashOnlyMakesTheAnchorLag) {
     EXPECT_EQ(verdict.notYetAnchored, 1);
 }
 
+TEST(Tamper, ZerosLeftAtTheAnchorsEndByAPowerCutAreCutOff) {
+    SampleStore sample;
+    Climb::begin(*std::make_unique<Store>(sample.open()));
+    std::ofstream(sample.state.anchor(), std::ios::app) << std::string(4000, '\0');
+    Store store = sample.open();
+    const Climb climb = Climb::begin(store);
+    store.write([&](Writer& w) { climb.whole(w, "Fix the login"); });
+    const AuditVerdict verdict = verifyAudit(store.sql(), store.anchor());
+    EXPECT_EQ(verdict.kind, kNone) << verdict.detail;
+    EXPECT_EQ(verdict.notYetAnchored, 0);
+}
+
 struct BadAnchor {
     std::string name;
     std::function<void(const fs::path&)> make;
