@@ -85,6 +85,16 @@ struct Store::Inside {
     void afterCommit(const ChainHead& head, const std::optional<SignedPoint>& signature);
     std::optional<SignedPoint> signIfDue(std::int64_t before, const AnchorPoint& head);
     void checkpointIfLong();
+
+    // The log file keeps its size when it starts over, so only SQLite knows how much of it is in use.
+    int pagesInLog = 0;
+    void countPagesInLog() {
+        const auto count = [](void* pages, sqlite3*, const char*, int inLog) {
+            *static_cast<int*>(pages) = inLog;
+            return SQLITE_OK;
+        };
+        sqlite3_wal_hook(sql.database().getHandle(), count, &pagesInLog);
+    }
 };
 
 void Store::Inside::startLog() {
@@ -159,9 +169,9 @@ void Store::Inside::afterCommit(const ChainHead& head, const std::optional<Signe
 }
 
 void Store::Inside::checkpointIfLong() {
-    const std::uintmax_t size = sizeOf(writeAheadLog(state));
-    if (size < static_cast<std::uintmax_t>(kCheckpointAbovePages) * 4096) return;
-    const int how = size > kTruncateAbove ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+    if (pagesInLog < kCheckpointAbovePages) return;
+    const int how =
+        sizeOf(writeAheadLog(state)) > kTruncateAbove ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
     sqlite3_wal_checkpoint_v2(sql.database().getHandle(), nullptr, how, nullptr, nullptr);
 }
 
@@ -178,6 +188,7 @@ Store Store::openForWriting(const StateDirectory& state, Surroundings surroundin
     // Looked at before anything is configured: switching another program's file to write-ahead logging changes it.
     inspectSchema(inside->sql);
     configure(inside->sql, Sql::Mode::kReadWrite);
+    inside->countPagesInLog();
     migrate(inside->sql);
     if (chainHead(inside->sql).point.seq == 0) {
         inside->startLog();
