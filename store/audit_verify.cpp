@@ -201,9 +201,8 @@ class Surroundings {
             "where e.payload_digest is not null order by e.seq");
         while (rows.step()) {
             const std::int64_t seq = rows.number(0);
-            const bool redacted = walk_.learned().redacted.contains(seq);
             if (rows.isNull(3)) {
-                if (!redacted)
+                if (!walk_.learned().redacted.contains(seq) && !wasRedactedSince(seq))
                     return bad(Tampering::kDeleted, seq,
                                fmt::format("the payload of event {} is gone without a redaction", seq));
                 ++verdict_.redacted;
@@ -214,6 +213,17 @@ class Surroundings {
                 ++verdict_.payloads;
             }
         }
+    }
+
+    // Others may redact while this looks: an event beyond the walk's end says so. If it is a forged one, the state
+    // does not follow from it, and the next verification walks over it.
+    bool wasRedactedSince(std::int64_t seq) {
+        return sql_
+            .number(
+                "select 1 from redaction r join event e on e.seq = r.by_event "
+                "where r.seq = ? and e.seq > ? and e.kind = 'payload.redacted'",
+                seq, walk_.head().seq)
+            .has_value();
     }
 
     void state() {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 
 #include "store/file.h"
 #include "store/model/error.h"
+#include "tests/store/own_mounts.h"
 
 namespace gradus::test {
 
@@ -55,16 +55,6 @@ void sparseFile(const fs::path& path, std::uintmax_t size) {
 
 void unmount(const fs::path& path) { ::umount2(path.c_str(), MNT_DETACH); }
 
-/// Once per process: a mount namespace of its own, whose mounts nobody else sees and which ends with the process.
-void enterOwnNamespace() {
-    static const bool kEntered = [] {
-        if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
-            throw std::runtime_error("cannot have a mount namespace: " + errnoText(errno));
-        return true;
-    }();
-    static_cast<void>(kEntered);
-}
-
 }  // namespace
 
 std::optional<std::string> PowerCutDisk::whyNot() {
@@ -81,7 +71,7 @@ std::optional<std::string> PowerCutDisk::whyNot() {
 }
 
 PowerCutDisk::PowerCutDisk() {
-    enterOwnNamespace();
+    enterOwnMounts();
     std::string name = (fs::temp_directory_path() / "gradus-disk-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed for " + name);
     base_ = name;
