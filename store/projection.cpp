@@ -58,9 +58,9 @@ void changeRevised(Sql& sql, const Event& event) {
 
 void promotionOpened(Sql& sql, const Event& event) {
     sql.run(
-        "insert into promotion (id, project, change, revision, stage, state, cause, rules, undoes, opened_at, "
-        "moved_at, seq) "
-        "values (?, ?, ?, ?, ?, 'queued', 'proceeded', ?, ?, ?, ?, ?)",
+        "insert into promotion (id, project, change, revision, stage, state, finished, cause, rules, undoes, "
+        "opened_at, moved_at, seq) "
+        "values (?, ?, ?, ?, ?, 'queued', 0, 'proceeded', ?, ?, ?, ?, ?)",
         required(event.promotion, event, "promotion"), required(event.project, event, "project"),
         required(event.change, event, "change"), event.fields.number("revision"), event.stage,
         event.fields.digest("rules"), event.fields.optionalNumber("undoes"), toMillis(event.at), toMillis(event.at),
@@ -69,12 +69,18 @@ void promotionOpened(Sql& sql, const Event& event) {
 
 void promotionMoved(Sql& sql, const Event& event) {
     const std::int64_t id = required(event.promotion, event, "promotion");
-    const std::int64_t changed =
-        sql.run("update promotion set state = ?, cause = ?, moved_at = ?, seq = ? where id = ? and state = ?",
-                event.fields.text("to"), event.fields.text("cause"), toMillis(event.at), event.seq, id,
-                event.fields.text("from"));
+    const std::string& to = event.fields.text("to");
+    const auto state = fromName(kPromotionStates, to);
+    if (!state) throw Error(ErrorCode::kDamaged, "event {} moves a promotion to the unknown state '{}'", event.seq, to);
+    // `finished` is only named when it changes: naming it makes SQLite write the index of unfinished ones anew.
+    const std::string_view statement =
+        isFinal(*state) ? "update promotion set state = ?, cause = ?, moved_at = ?, seq = ?, finished = 1 where id = ? "
+                          "and state = ?"
+                        : "update promotion set state = ?, cause = ?, moved_at = ?, seq = ? where id = ? and state = ?";
+    const std::int64_t changed = sql.run(statement, to, event.fields.text("cause"), toMillis(event.at), event.seq, id,
+                                         event.fields.text("from"));
     if (changed != 1)
-        throw Error(ErrorCode::kNotAllowed, "promotion p{} is not {}: somebody moved it meanwhile", id,
+        throw Error(ErrorCode::kNotAllowed, "promotion p{} is no longer {}: somebody moved it meanwhile", id,
                     event.fields.text("from"));
 }
 

@@ -140,9 +140,7 @@ std::vector<Promotion> Records::promotionsOf(std::int64_t change) const {
 }
 
 std::vector<Promotion> Records::unfinished(std::int64_t project) const {
-    static const std::string kSql = std::string(kPromotionColumns) +
-                                    "where project = ? and state in ('queued', 'waiting', 'checking', 'applying', "
-                                    "'verifying', 'soaking', 'rolling-back') order by id";
+    static const std::string kSql = std::string(kPromotionColumns) + "where project = ? and finished = 0 order by id";
     return allPromotions(sql()(kSql, project));
 }
 
@@ -166,9 +164,7 @@ StoreCounts Records::counts() const {
     counts.projects = largest("select max(id) from project");
     counts.changes = largest("select max(id) from change");
     counts.promotions = largest("select max(id) from promotion");
-    counts.unfinished = largest(
-        "select count(*) from promotion where state in ('queued', 'waiting', 'checking', 'applying', "
-        "'verifying', 'soaking', 'rolling-back')");
+    counts.unfinished = largest("select count(*) from promotion where finished = 0");
     return counts;
 }
 

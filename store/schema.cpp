@@ -1,6 +1,6 @@
 #include "store/schema.h"
 
-#include "migrations.h"
+#include "store/migrations.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
 

@@ -19,7 +19,16 @@ namespace {
 constexpr int kForeignLockPatienceMs = 5000;
 
 int flagsFor(Sql::Mode mode) {
-    return mode == Sql::Mode::kReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE;
+    // A connection has one thread at a time by contract, so SQLite need not lock around every call.
+    return SQLite::OPEN_NOMUTEX |
+           (mode == Sql::Mode::kReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+}
+
+// Memory statistics take a process-wide lock at every allocation, for figures that nobody asks for. Only effective
+// before SQLite's first use, which is what the first connection is.
+void configureOnce() {
+    static const int kResult = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    static_cast<void>(kResult);
 }
 
 /// SQLite says "unable to open" to everything, and would wait for ever at a named pipe. Looks, but opens nothing:
@@ -46,6 +55,7 @@ FullDisk::FullDisk(const std::string& path) : Error(ErrorCode::kInfrastructure, 
 
 Sql::Sql(const std::filesystem::path& path, Mode mode) : path_(path) {
     refuseWhatCannotBeOpened(path);
+    configureOnce();
     try {
         database_ = std::make_unique<SQLite::Database>(path.string(), flagsFor(mode), kForeignLockPatienceMs);
     } catch (const SQLite::Exception& e) {

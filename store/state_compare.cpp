@@ -25,9 +25,10 @@ constexpr std::array kTables{
     TableQuery{"trusted_rules", "select project, rules, files, actor, seq from trusted_rules order by project"},
     TableQuery{"change", "select id, project, actor, sponsor, revision, seq from change order by id"},
     TableQuery{"revision", "select change, number, change_set, base, patch, seq from revision order by change, number"},
-    TableQuery{"promotion",
-               "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, seq "
-               "from promotion order by id"},
+    TableQuery{
+        "promotion",
+        "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, seq "
+        "from promotion order by id"},
     TableQuery{
         "check_result",
         "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, seq from check_result order by seq"},

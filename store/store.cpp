@@ -166,6 +166,8 @@ void Store::Inside::transact(const std::function<void(Writer&)>& work) {
     const AnchorPoint before = head.point;
     Writer writer(sql, head, surroundings.clock.now(), surroundings.random);
     work(writer);
+    if (writer.spoiled_)
+        throw Error(ErrorCode::kNotAllowed, "a step of this transaction was refused; nothing was recorded");
     if (head.point == before) return;  // nothing was recorded: nothing to keep
     const auto signature = signIfDue(before.seq, head.point);
     transaction.commit();

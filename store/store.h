@@ -60,12 +60,14 @@ class Writer : public Records {
     Writer(Sql& sql, ChainHead& head, Time now, Random& random)
         : Records(sql), log_(sql), head_(head), now_(now), random_(random) {}
     void warnIfClockWentBack();
+    EventDraft aboutPromotion(EventKind kind, std::int64_t promotion, ActorId by);
 
     AuditLog log_;
     ChainHead& head_;
     Time now_;
     Random& random_;
     std::int64_t batch_ = 0;
+    bool spoiled_ = false;
 };
 
 /// Everything that is remembered: one database per user, written by one process at a time, with its log anchored

@@ -33,10 +33,14 @@ std::string submissionPayload(const Submission& submission) {
 }  // namespace
 
 Event Writer::record(EventDraft draft) {
+    if (spoiled_) throw Error(ErrorCode::kNotAllowed, "an earlier step of this transaction was refused");
     if (batch_ == 0) warnIfClockWentBack();
     const std::string salt = draft.payload ? random_.bytes(kSaltSize) : std::string();
+    // An event whose effect was refused must never be committed, even if the caller swallows the error.
+    spoiled_ = true;
     Event event = log_.append(std::move(draft), now_, batch_++, salt, head_);
     gradus::project(sql(), event);
+    spoiled_ = false;
     return event;
 }
 
@@ -117,22 +121,24 @@ std::int64_t Writer::openPromotion(const PromotionDraft& wanted, ActorId by) {
     return *record(std::move(draft)).promotion;
 }
 
+EventDraft Writer::aboutPromotion(EventKind kind, std::int64_t promotion, ActorId by) {
+    auto row = sql()("select project, change, stage from promotion where id = ?", promotion);
+    if (!row.step()) throw Error(ErrorCode::kNotFound, "there is no promotion p{}", promotion);
+    EventDraft draft;
+    draft.kind = kind;
+    draft.actor = by;
+    draft.project = row.number(0);
+    draft.change = row.number(1);
+    draft.promotion = promotion;
+    draft.stage = row.text(2);
+    return draft;
+}
+
 void Writer::movePromotion(const PromotionStep& step, ActorId by) {
     if (!isLegal(step.from, step.to))
         throw Error(ErrorCode::kNotAllowed, "a promotion never goes from {} to {}", nameOf(kPromotionStates, step.from),
                     nameOf(kPromotionStates, step.to));
-    const auto known = promotion(step.promotion);
-    if (!known) throw Error(ErrorCode::kNotFound, "there is no promotion p{}", step.promotion);
-    if (known->state != step.from)
-        throw Error(ErrorCode::kNotAllowed, "promotion p{} is {}, not {}: somebody moved it meanwhile", step.promotion,
-                    nameOf(kPromotionStates, known->state), nameOf(kPromotionStates, step.from));
-    EventDraft draft;
-    draft.kind = EventKind::kPromotionMoved;
-    draft.actor = by;
-    draft.project = known->project;
-    draft.change = known->change;
-    draft.promotion = step.promotion;
-    draft.stage = known->stage;
+    EventDraft draft = aboutPromotion(EventKind::kPromotionMoved, step.promotion, by);
     draft.fields.set("from", nameOf(kPromotionStates, step.from))
         .set("to", nameOf(kPromotionStates, step.to))
         .set("cause", nameOf(kCauses, step.cause));
@@ -140,15 +146,7 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
 }
 
 void Writer::recordCheck(const CheckResult& result, ActorId by) {
-    const auto known = promotion(result.promotion);
-    if (!known) throw Error(ErrorCode::kNotFound, "there is no promotion p{}", result.promotion);
-    EventDraft draft;
-    draft.kind = EventKind::kCheckFinished;
-    draft.actor = by;
-    draft.project = known->project;
-    draft.change = known->change;
-    draft.promotion = result.promotion;
-    draft.stage = known->stage;
+    EventDraft draft = aboutPromotion(EventKind::kCheckFinished, result.promotion, by);
     draft.fields.set("check", result.check)
         .set("verdict", nameOf(kCauses, result.verdict))
         .set("evidence", result.evidence);

@@ -142,6 +142,20 @@ TEST_F(StoreContract, AFailedTransactionLeavesNothingBehind) {
     EXPECT_EQ(verify().kind, Tampering::kNone);
 }
 
+TEST_F(StoreContract, ARefusedStepSpoilsTheTransactionEvenIfTheErrorIsSwallowed) {
+    const std::int64_t id = openOne();
+    const StoreCounts before = store.records().counts();
+    EXPECT_THROW(store.write([&](Writer& w) {
+        try {
+            w.movePromotion({id, PromotionState::kSoaking, PromotionState::kPromoted}, climb.actor);
+        } catch (const Error&) {
+        }
+    }),
+                 Error);
+    EXPECT_EQ(store.records().counts().events, before.events);
+    EXPECT_EQ(verify().kind, Tampering::kNone);
+}
+
 TEST_F(StoreContract, TheLogVerifiesAndTheStateFollowsFromIt) {
     store.write([&](Writer& w) { climb.whole(w, "Fix the login"); });
     const AuditVerdict verdict = verify();
