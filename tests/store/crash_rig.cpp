@@ -12,6 +12,7 @@
 
 #include "store/audit_verify.h"
 #include "store/model/error.h"
+#include "store/objects.h"
 #include "store/store.h"
 #include "tests/support/sample_store.h"
 
@@ -40,10 +41,10 @@ constexpr int kRoundsPerStore = 10;
 std::optional<Acknowledged> parseAcknowledgement(const std::string& line) {
     std::istringstream in(line);
     Acknowledged out;
-    in >> out.seq >> out.change;
-    in.ignore(1);
-    if (!in || !std::getline(in, out.title)) return std::nullopt;
-    return out;
+    std::string object;
+    in >> out.seq >> out.change >> object >> out.title;
+    out.object = Digest::fromHex(object);
+    return in && out.object ? std::optional(out) : std::nullopt;
 }
 
 std::optional<std::string> lostCommit(Store& store, const std::vector<Acknowledged>& acknowledged) {
@@ -57,6 +58,20 @@ std::optional<std::string> lostCommit(Store& store, const std::vector<Acknowledg
         if (!changes.insert(commit.change).second) return fmt::format("change c{} was given out twice", commit.change);
     }
     return std::nullopt;
+}
+
+std::optional<std::string> lostObject(Store& store, const std::vector<Acknowledged>& acknowledged) {
+    if (acknowledged.empty() || !acknowledged.front().object) return std::nullopt;
+    const SystemClock clock;
+    const Objects objects(store.state().objects(), clock);
+    for (const Acknowledged& commit : acknowledged) {
+        if (store.records().change(commit.change)->changeSet != *commit.object)
+            return fmt::format("change c{} refers to another object", commit.change);
+        if (!objects.contains(*commit.object)) return fmt::format("the object of change c{} is lost", commit.change);
+    }
+    const ObjectsCheck check = objects.check();
+    if (check.flaws.empty()) return std::nullopt;
+    return fmt::format("{}: {}", check.flaws.front().file.native(), check.flaws.front().reason);
 }
 
 std::optional<std::string> badVerdict(Sql& sql, const AnchorSink& anchor, After after, std::string_view when) {
@@ -89,6 +104,7 @@ std::optional<std::string> brokenAsWriterSees(const StateDirectory& state, const
                                               const std::vector<Acknowledged>& acknowledged) {
     Store store = Store::openForWriting(state, around);
     if (auto lost = lostCommit(store, acknowledged)) return lost;
+    if (auto lost = lostObject(store, acknowledged)) return lost;
     if (auto bad = badVerdict(store.sql(), store.anchor(), After::kKill, "after recovery")) return bad;
     const Climb climb = Climb::begin(store);
     store.write([&](Writer& w) { climb.whole(w, "written after the crash"); });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "store/file.h"
+#include "store/model/digest.h"
 #include "store/state_directory.h"
 
 namespace gradus::test {
@@ -17,6 +18,7 @@ struct Acknowledged {
     std::int64_t seq = 0;
     std::int64_t change = 0;
     std::string title;
+    std::optional<Digest> object;  ///< put before the commit that refers to it
 };
 
 /// One store_writer in a process of its own. Killed and reaped with its owner, and by the kernel should the test die.
@@ -78,8 +80,8 @@ void prepareStore(const StateDirectory& state);
 enum class After { kKill, kPowerCut };
 
 /// What is wrong with a store that was cut off in the middle of writing; nothing if it kept every promise: no
-/// acknowledged commit lost, the log verifies, the state follows from it, the anchor only ever goes forward, and it
-/// can be written again.
+/// acknowledged commit or object lost, every object whole, the log verifies, the state follows from it, the anchor only
+/// ever goes forward, and it can be written again.
 std::optional<std::string> brokenPromise(const StateDirectory& state, const std::vector<Acknowledged>& acknowledged,
                                          After after);
 

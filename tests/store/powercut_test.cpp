@@ -66,6 +66,7 @@ TEST_F(PowerCut, LosesNoAcknowledgedCommit) {
 // The rig is only as good as what it catches.
 TEST_F(PowerCut, CatchesCommitsThatAreNotSynced) { expectCaught("normal"); }
 TEST_F(PowerCut, CatchesFilesThatAreNotSynced) { expectCaught("without_fsync"); }
+TEST_F(PowerCut, CatchesObjectsThatAreNotSynced) { expectCaught("object_without_fsync"); }
 
 }  // namespace
 }  // namespace gradus::test

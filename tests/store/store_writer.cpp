@@ -1,7 +1,7 @@
 // A program that does nothing but write to a store, for the tests that take its power away.
 //   store_writer STATE_DIRECTORY ACKNOWLEDGE_FD NAME
-// After each commit, and only then, it writes "SEQ CHANGE TITLE" to the descriptor. It ends when it is killed, when
-// nobody reads its acknowledgements any more, or at the first fault, which it tells as "error: …".
+// After each commit, and only then, it writes "SEQ CHANGE OBJECT TITLE" to the descriptor. It ends when it is killed,
+// when nobody reads its acknowledgements any more, or at the first fault, which it tells as "error: …".
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -9,6 +9,7 @@
 
 #include "store/file.h"
 #include "store/model/error.h"
+#include "store/objects.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus {
@@ -22,12 +23,19 @@ struct Commit {
     std::int64_t change = 0;
 };
 
+/// The object a change refers to, put before the change is committed: from a few bytes to several blocks.
+Digest putObject(Objects& objects, const std::string& title, int turn) {
+    std::string content = title;
+    for (int i = 0; i < turn % 8 * 200; ++i) content += sha256(content.substr(0, 64) + std::to_string(i)).view();
+    return objects.put(content);
+}
+
 /// What one transaction does: mostly a submission, now and then a whole promotion or a second revision.
-Commit workOn(Writer& writer, const Climb& climb, const std::string& title, int turn) {
-    const std::int64_t change = writer.submit(climb.project, climb.actor, someSubmission(title));
+Commit workOn(Writer& writer, const Climb& climb, const Submission& submission, int turn) {
+    const std::int64_t change = writer.submit(climb.project, climb.actor, submission);
     if (turn % 4 == 1) climb.stage(writer, change, "staging", PromotionState::kPromoted);
     if (turn % 4 == 2) climb.stage(writer, change, "staging", PromotionState::kRolledBack);
-    if (turn % 16 == 3) climb.whole(writer, title + " again");
+    if (turn % 16 == 3) climb.whole(writer, submission.title + " again");
     return {writer.counts().events, change};
 }
 
@@ -38,11 +46,14 @@ void writeForEver(const StateDirectory& state, int fd, const std::string& name) 
     SystemRandom random;
     Store store = Store::openForWriting(state, {.clock = clock, .random = random});
     const Climb climb = Climb::begin(store);
+    Objects objects(state.objects(), clock);
     for (int turn = 0;; ++turn) {
-        const std::string title = name + "-" + std::to_string(turn);
+        Submission submission = someSubmission(name + "-" + std::to_string(turn));
+        submission.changeSet = putObject(objects, submission.title, turn);
         Commit commit;
-        store.write([&](Writer& writer) { commit = workOn(writer, climb, title, turn); });
-        acknowledge(fd, fmt::format("{} {} {}", commit.seq, commit.change, title));
+        store.write([&](Writer& writer) { commit = workOn(writer, climb, submission, turn); });
+        acknowledge(
+            fd, fmt::format("{} {} {} {}", commit.seq, commit.change, submission.changeSet.hex(), submission.title));
     }
 }
 

@@ -405,10 +405,12 @@ const std::vector<TamperCase>& editedState() {
         {"PromotionEdited", script("update promotion set state = 'rejected'"), kStateMismatch, 15},
         {"PromotionCauseEdited", script("update promotion set cause = 'failed'"), kStateMismatch, 15},
         {"PromotionTimeEdited", script("update promotion set moved_at = moved_at + 1"), kStateMismatch, 15},
+        {"PromotionReopened", script("update promotion set finished = 0"), kStateMismatch, 15},
         {"PromotionMissing", script("delete from promotion"), kStateMismatch, 15},
         {"PromotionExtra",
-         script("insert into promotion select 2, project, change, revision, stage, state, cause, rules, undoes, "
-                "opened_at, moved_at, seq from promotion"),
+         script(
+             "insert into promotion select 2, project, change, revision, stage, state, finished, cause, rules, undoes, "
+             "opened_at, moved_at, seq from promotion"),
          kStateMismatch, 15},
         {"CheckResultEdited", script("update check_result set verdict = 'failed'"), kStateMismatch, 11},
         {"CheckResultLogTakenAway", script("update check_result set log = null"), kStateMismatch, 11},
