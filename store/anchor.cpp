@@ -98,15 +98,19 @@ AnchorContent parse(std::string_view bytes, const fs::path& path) {
     return content;
 }
 
-/// Cuts the file back to its last whole line.
+/// Cuts the file back to its last whole line. What follows it may be long: after a power cut a file can have the size
+/// of all that was appended and zeros where the bytes had not reached the disk.
 bool cutTornLine(int fd, off_t size) noexcept {
-    char tail[512];
-    const off_t from = std::max<off_t>(0, size - static_cast<off_t>(sizeof tail));
-    const ssize_t got = ::pread(fd, tail, sizeof tail, from);
-    if (got <= 0) return false;
-    const std::size_t newline = std::string_view(tail, static_cast<std::size_t>(got)).rfind('\n');
-    if (newline == std::string_view::npos) return false;
-    return ::ftruncate(fd, from + static_cast<off_t>(newline) + 1) == 0;
+    char piece[512];
+    for (off_t end = size; end > 0;) {
+        const off_t from = std::max<off_t>(0, end - static_cast<off_t>(sizeof piece));
+        const ssize_t got = ::pread(fd, piece, static_cast<std::size_t>(end - from), from);
+        if (got != end - from) return false;
+        const std::size_t newline = std::string_view(piece, static_cast<std::size_t>(got)).rfind('\n');
+        if (newline != std::string_view::npos) return ::ftruncate(fd, from + static_cast<off_t>(newline) + 1) == 0;
+        end = from;
+    }
+    return false;
 }
 
 }  // namespace

@@ -124,12 +124,15 @@ void project(Sql& sql, const Event& event) {
         if (row.kind == event.kind) return row.projector(sql, event);
 }
 
-void replay(Sql& log, Sql& state, std::int64_t from, std::int64_t to) {
+void replay(Sql& log, Sql& state, std::int64_t from, std::int64_t to, std::int64_t* reached) {
     auto rows = log(
         "select seq, at, batch, kind, actor, project, change, promotion, stage, body, payload_digest, hash from event "
         "where seq between ? and ? order by seq",
         from, to);
-    while (rows.step()) project(state, eventFromRow(rows, std::nullopt));
+    while (rows.step()) {
+        if (reached != nullptr) *reached = rows.number(0);
+        project(state, eventFromRow(rows, std::nullopt));
+    }
 }
 
 }  // namespace gradus

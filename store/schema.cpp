@@ -1,7 +1,5 @@
 #include "store/schema.h"
 
-#include <SQLiteCpp/SQLiteCpp.h>
-
 #include "store/migrations.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
@@ -40,10 +38,26 @@ bool inspectSchema(Sql& sql) {
     return schemaOf(sql) > 0;
 }
 
+std::optional<std::string> schemaDifference(Sql& sql) {
+    Sql fresh;
+    migrate(fresh);
+    constexpr std::string_view kAll = "select name, sql from sqlite_schema where sql is not null order by name";
+    auto is = sql(kAll);
+    auto should = fresh(kAll);
+    while (true) {
+        const bool haveIs = is.step();
+        const bool haveShould = should.step();
+        if (!haveIs && !haveShould) return std::nullopt;
+        if (haveIs && haveShould && is.view(0) == should.view(0) && is.view(1) == should.view(1)) continue;
+        return fmt::format("the definition of {} is not the one this program makes",
+                           haveShould ? should.text(0) : is.text(0));
+    }
+}
+
 void migrate(Sql& sql) {
     for (const Migration& migration : kMigrations) {
         if (migration.number <= schemaOf(sql)) continue;
-        SQLite::Transaction transaction(sql.database(), SQLite::TransactionBehavior::IMMEDIATE);
+        WriteTransaction transaction(sql);
         sql.script(migration.sql);
         if (migration.number == latestSchema()) fillEdges(sql);
         sql.script(

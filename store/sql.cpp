@@ -3,8 +3,12 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 
+#include "store/file.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -27,6 +31,22 @@ void configureOnce() {
     static_cast<void>(kResult);
 }
 
+/// SQLite says "unable to open" to everything, and would wait for ever at a named pipe. Looks, but opens nothing:
+/// closing a descriptor of the file would drop the locks that other connections of this process hold on it.
+void refuseWhatCannotBeOpened(const std::filesystem::path& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) {
+        if (errno == ENOENT) return;
+        throw Error(ErrorCode::kInfrastructure, "cannot open {}: {}", path.native(), errnoText(errno));
+    }
+    if (!S_ISREG(info.st_mode))
+        throw Error(ErrorCode::kDamaged, "{} is {}, not a database", path.native(), fileTypeName(info.st_mode))
+            .hint("move it away, or set GRADUS_HOME to another directory");
+    if (::access(path.c_str(), R_OK) != 0)
+        throw Error(ErrorCode::kInfrastructure, "cannot open {}: {}", path.native(), errnoText(errno))
+            .hint("check the owner and mode of the file, or set GRADUS_HOME to another directory");
+}
+
 }  // namespace
 
 FullDisk::FullDisk(const std::string& path) : Error(ErrorCode::kInfrastructure, "no space left for {}", path) {
@@ -34,6 +54,7 @@ FullDisk::FullDisk(const std::string& path) : Error(ErrorCode::kInfrastructure, 
 }
 
 Sql::Sql(const std::filesystem::path& path, Mode mode) : path_(path) {
+    refuseWhatCannotBeOpened(path);
     configureOnce();
     try {
         database_ = std::make_unique<SQLite::Database>(path.string(), flagsFor(mode), kForeignLockPatienceMs);
@@ -71,7 +92,7 @@ void Sql::fail(int code, std::string_view message) const {
                 .hint("check the owner and mode of the directory, or set GRADUS_HOME to another one");
         case SQLITE_IOERR:
             // A write that found no room part of the way arrives as an I/O error with the reason in errno.
-            if (sqlite3_system_errno(database_->getHandle()) == ENOSPC) throw FullDisk(path_.native());
+            if (database_ && sqlite3_system_errno(database_->getHandle()) == ENOSPC) throw FullDisk(path_.native());
             throw Error(ErrorCode::kInfrastructure, "{}: {}", path_.native(), message);
         default:
             throw Error(ErrorCode::kInfrastructure, "{}: {}", path_.native(), message);
@@ -109,6 +130,23 @@ std::string Sql::pragma(std::string_view name) {
         return statement.executeStep() ? statement.getColumn(0).getString() : std::string();
     } catch (const SQLite::Exception& e) {
         fail(e.getErrorCode(), e.what());
+    }
+}
+
+WriteTransaction::WriteTransaction(Sql& sql) : sql_(sql) {
+    try {
+        transaction_ = std::make_unique<SQLite::Transaction>(sql.database(), SQLite::TransactionBehavior::IMMEDIATE);
+    } catch (const SQLite::Exception& e) {
+        sql_.fail(e.getErrorCode(), e.what());
+    }
+}
+WriteTransaction::~WriteTransaction() = default;
+
+void WriteTransaction::commit() {
+    try {
+        transaction_->commit();
+    } catch (const SQLite::Exception& e) {
+        sql_.fail(e.getErrorCode(), e.what());
     }
 }
 

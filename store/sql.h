@@ -14,7 +14,8 @@
 
 namespace SQLite {
 class Database;
-}
+class Transaction;
+}  // namespace SQLite
 struct sqlite3_stmt;
 
 namespace gradus {
@@ -124,6 +125,18 @@ class Sql {
     std::filesystem::path path_;
     std::unique_ptr<SQLite::Database> database_;
     std::unordered_map<std::string_view, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
+};
+
+/// Takes SQLite's write lock at once; rolled back unless committed. Faults throw Error, as everywhere in Sql.
+class WriteTransaction {
+  public:
+    explicit WriteTransaction(Sql& sql);
+    ~WriteTransaction();
+    void commit();
+
+  private:
+    Sql& sql_;
+    std::unique_ptr<SQLite::Transaction> transaction_;
 };
 
 }  // namespace gradus

@@ -74,14 +74,15 @@ std::optional<StateMismatch> compareState(Sql& sql, std::int64_t head) {
     migrate(scratch);
     scratch.script("begin");
     const EndRead endRead{sql};
+    std::int64_t reached = 0;
     try {
         // The bulk before the read transaction, what was written meanwhile inside it: the comparison needs one moment,
         // but a long read would keep the write-ahead log from being reset.
-        replay(sql, scratch, 1, head);
+        replay(sql, scratch, 1, head, &reached);
         sql.script("begin");
-        replay(sql, scratch, head + 1, std::numeric_limits<std::int64_t>::max());
+        replay(sql, scratch, head + 1, std::numeric_limits<std::int64_t>::max(), &reached);
     } catch (const Error& e) {
-        return StateMismatch{head, fmt::format("the events cannot be projected: {}", e.what())};
+        return StateMismatch{reached, fmt::format("the events cannot be projected: {}", e.what())};
     }
     for (const TableQuery& query : kTables)
         if (auto mismatch = compareTable(query, sql, scratch)) return mismatch;

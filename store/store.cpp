@@ -55,6 +55,25 @@ fs::path writeAheadLog(const StateDirectory& state) {
     return path += "-wal";
 }
 
+/// False for a schema that was never finished: nothing is recorded in it yet. Throws Error for one of an older release.
+bool isReadable(Sql& sql) {
+    const int schema = std::stoi(sql.pragma("user_version"));
+    if (schema == latestSchema()) return true;
+    if (chainHead(sql).point.seq == 0) return false;
+    throw Error(ErrorCode::kNotAllowed, "{} has schema {}, this gradus reads schema {}", sql.path().native(), schema,
+                latestSchema())
+        .hint("the next command that writes brings it up to date; to keep the old one, make a backup first");
+}
+
+/// An anchor that remembers events belongs to a database that is gone: starting over would bury that.
+void refuseToBury(const fs::path& database, const AnchorSink& anchor) {
+    const auto last = anchor.last();
+    if (!last || last->seq == 0) return;
+    throw Error(ErrorCode::kDamaged, "{} {}, but {} remembers {} events", database.native(),
+                fs::exists(database) ? "is empty" : "is gone", anchor.name(), last->seq)
+        .hint("restore the database from its latest backup; to start over, move the anchor away");
+}
+
 }  // namespace
 
 struct Store::Inside {
@@ -85,14 +104,20 @@ struct Store::Inside {
     void afterCommit(const ChainHead& head, const std::optional<SignedPoint>& signature);
     std::optional<SignedPoint> signIfDue(std::int64_t before, const AnchorPoint& head);
     void checkpointIfLong();
+
+    // The log file keeps its size when it starts over, so only SQLite knows how much of it is in use.
+    int pagesInLog = 0;
+    void countPagesInLog() {
+        const auto count = [](void* pages, sqlite3*, const char*, int inLog) {
+            *static_cast<int*>(pages) = inLog;
+            return SQLITE_OK;
+        };
+        sqlite3_wal_hook(sql.database().getHandle(), count, &pagesInLog);
+    }
 };
 
 void Store::Inside::startLog() {
-    // An anchor that remembers events belongs to a database that is gone: starting over would bury that.
-    if (const auto last = anchor().last(); last && last->seq > 0)
-        throw Error(ErrorCode::kDamaged, "{} is empty, but {} remembers {} events", sql.path().native(),
-                    anchor().name(), last->seq)
-            .hint("restore the database from its latest backup; to start over, move the anchor away");
+    refuseToBury(sql.path(), anchor());
     // A crash before the first commit leaves a key behind; it is as good as a new one.
     key = SigningKey::load(state.key());
     if (!key) key = SigningKey::create(state.key());
@@ -136,7 +161,7 @@ std::optional<SignedPoint> Store::Inside::signIfDue(std::int64_t before, const A
 }
 
 void Store::Inside::transact(const std::function<void(Writer&)>& work) {
-    SQLite::Transaction transaction(sql.database(), SQLite::TransactionBehavior::IMMEDIATE);
+    WriteTransaction transaction(sql);
     ChainHead head = chainHead(sql);
     const AnchorPoint before = head.point;
     Writer writer(sql, head, surroundings.clock.now(), surroundings.random);
@@ -145,11 +170,7 @@ void Store::Inside::transact(const std::function<void(Writer&)>& work) {
         throw Error(ErrorCode::kNotAllowed, "a step of this transaction was refused; nothing was recorded");
     if (head.point == before) return;  // nothing was recorded: nothing to keep
     const auto signature = signIfDue(before.seq, head.point);
-    try {
-        transaction.commit();
-    } catch (const SQLite::Exception& e) {
-        sql.fail(e.getErrorCode(), e.what());
-    }
+    transaction.commit();
     afterCommit(head, signature);
 }
 
@@ -161,9 +182,9 @@ void Store::Inside::afterCommit(const ChainHead& head, const std::optional<Signe
 }
 
 void Store::Inside::checkpointIfLong() {
-    const std::uintmax_t size = sizeOf(writeAheadLog(state));
-    if (size < static_cast<std::uintmax_t>(kCheckpointAbovePages) * 4096) return;
-    const int how = size > kTruncateAbove ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+    if (pagesInLog < kCheckpointAbovePages) return;
+    const int how =
+        sizeOf(writeAheadLog(state)) > kTruncateAbove ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
     sqlite3_wal_checkpoint_v2(sql.database().getHandle(), nullptr, how, nullptr, nullptr);
 }
 
@@ -180,6 +201,7 @@ Store Store::openForWriting(const StateDirectory& state, Surroundings surroundin
     // Looked at before anything is configured: switching another program's file to write-ahead logging changes it.
     inspectSchema(inside->sql);
     configure(inside->sql, Sql::Mode::kReadWrite);
+    inside->countPagesInLog();
     migrate(inside->sql);
     if (chainHead(inside->sql).point.seq == 0) {
         inside->startLog();
@@ -194,9 +216,14 @@ Store Store::openForWriting(const StateDirectory& state, Surroundings surroundin
 std::optional<Store> Store::openForReading(const StateDirectory& state, Surroundings surroundings) {
     std::error_code error;
     const auto status = fs::symlink_status(state.database(), error);
-    if (status.type() == fs::file_type::not_found) return std::nullopt;
+    if (status.type() == fs::file_type::not_found) {
+        if (!surroundings.anchor) refuseToBury(state.database(), FileAnchor(state.anchor()));
+        return std::nullopt;
+    }
     auto inside = std::make_unique<Inside>(state, std::move(surroundings), Sql::Mode::kReadOnly);
-    if (!inspectSchema(inside->sql)) return std::nullopt;
+    const bool hasSchema = inspectSchema(inside->sql);
+    if (!hasSchema || chainHead(inside->sql).point.seq == 0) refuseToBury(state.database(), inside->anchor());
+    if (!hasSchema || !isReadable(inside->sql)) return std::nullopt;
     configure(inside->sql, Sql::Mode::kReadOnly);
     inside->readStoreId();
     return Store(std::move(inside));
@@ -222,7 +249,7 @@ std::string Store::storeId() const { return inside_->storeId; }
 void Store::rebuild() {
     const WriterLock lock = inside_->lock();
     Sql& sql = inside_->sql;
-    SQLite::Transaction transaction(sql.database(), SQLite::TransactionBehavior::IMMEDIATE);
+    WriteTransaction transaction(sql);
     sql.script("pragma defer_foreign_keys = on");
     for (const std::string_view table : kStateTables) sql.script(fmt::format("delete from {}", table));
     replay(sql, sql, 1, chainHead(sql).point.seq);
@@ -284,6 +311,7 @@ std::vector<std::string> Store::check() {
     auto integrity = inside_->sql("pragma integrity_check(20)");
     while (integrity.step())
         if (integrity.view(0) != "ok") problems.push_back(integrity.text(0));
+    if (auto difference = schemaDifference(inside_->sql)) problems.push_back(std::move(*difference));
     auto dangling = inside_->sql("pragma foreign_key_check");
     while (dangling.step())
         problems.push_back(

@@ -60,6 +60,10 @@ const std::string& EventFields::text(std::string_view key) const {
     missing(key);
 }
 
+std::optional<std::string> EventFields::optionalText(std::string_view key) const {
+    return find(key) == nullptr ? std::nullopt : std::optional(text(key));
+}
+
 std::optional<Digest> EventFields::optionalDigest(std::string_view key) const {
     if (find(key) == nullptr) return std::nullopt;
     const auto digest = Digest::fromHex(text(key));

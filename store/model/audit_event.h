@@ -63,6 +63,7 @@ class EventFields {
     const std::string& text(std::string_view key) const;
     Digest digest(std::string_view key) const;
     std::optional<std::int64_t> optionalNumber(std::string_view key) const;
+    std::optional<std::string> optionalText(std::string_view key) const;
     std::optional<Digest> optionalDigest(std::string_view key) const;
 
     const std::vector<std::pair<std::string, Value>>& all() const { return values_; }
