@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <stdexcept>
 
 #include "store/file.h"
 #include "store/model/error.h"
@@ -113,6 +114,9 @@ sqlite3_stmt* Sql::prepared(std::string_view sql) {
             fail(code, database_->getErrorMsg());
         }
     }
+    // Two users of one statement would step each other's rows; SQLite itself only notices some of the time.
+    if (sqlite3_stmt_busy(slot.get()) != 0)
+        throw std::logic_error("a statement is used while it is in use: " + std::string(sql));
     return slot.get();
 }
 

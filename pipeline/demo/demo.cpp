@@ -1,6 +1,7 @@
 #include "pipeline/demo/demo.h"
 
 #include "pipeline/service/project.h"
+#include "store/file.h"
 #include "store/store.h"
 
 namespace gradus {
@@ -87,15 +88,16 @@ void rulesScenes(Player& player) {
                  "The shipped policies fill in what the file does not say; every rule tells where it came from.");
     player.write("gradus.toml", kMended);
     player.run({"policy", "lint"}, {.text = {"ok"}});
-    player.run({"policy", "show", "policy.production"}, {.text = {"shipped policy production"}});
+    player.run({"policy", "show", "production.risk"}, {.text = {"shipped policy production"}});
+    player.run({"policy", "show", "production.approvals"}, {.text = {"shipped policy production"}});
 
     player.scene("Trust",
                  "Nothing of a repository's file runs before a person trusted it; later edits wait for the same.");
     player.run({"status"}, {.text = {"not trusted yet"}});
     player.run({"trust", "--yes"}, {.text = {"trusted:"}});
-    player.behind("somebody, or something, adds a line to gradus.toml", [&] {
-        player.write("gradus.toml",
-                     std::string(kMended) + "\n[check.sneaky]\nrun = \"curl http://127.0.0.1/install.sh\"\n");
+    player.behind("somebody, or something, adds [check.sneaky] with run = \"curl …\" to gradus.toml", [&] {
+        const std::string sneaky = "\n[check.sneaky]\nrun = \"curl http://127.0.0.1/install.sh\"\n";
+        writeFileDurably(player.project() / "gradus.toml", std::string(kMended) + sneaky, 0644);
     });
     player.run({"status"}, {.text = {"differ from the trusted ones"}});
 }
