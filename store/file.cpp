@@ -19,15 +19,15 @@ namespace {
     throw Error(ErrorCode::kInfrastructure, "cannot {} {}: {}", action, path.native(), errnoText(error));
 }
 
-std::string_view typeName(mode_t mode) {
+}  // namespace
+
+std::string_view fileTypeName(mode_t mode) {
     if (S_ISDIR(mode)) return "a directory";
     if (S_ISFIFO(mode)) return "a named pipe";
     if (S_ISSOCK(mode)) return "a socket";
     if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
-    return "not a regular file";
+    return S_ISREG(mode) ? "a regular file" : "of a strange kind";
 }
-
-}  // namespace
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
@@ -52,7 +52,7 @@ std::string readSmallFile(const fs::path& path, std::uint64_t cap, std::string_v
     struct stat info {};
     if (::fstat(file.get(), &info) != 0) fail("look at", path, errno);
     if (!S_ISREG(info.st_mode))
-        throw Error(ErrorCode::kUsage, "{} {} is {}, not a file", what, path.native(), typeName(info.st_mode));
+        throw Error(ErrorCode::kUsage, "{} {} is {}, not a file", what, path.native(), fileTypeName(info.st_mode));
     std::string bytes;
     char buffer[16384];
     while (true) {

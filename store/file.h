@@ -29,6 +29,9 @@ class FileDescriptor {
 /// open(2) with O_CLOEXEC, retried on EINTR. Throws Error naming the path and the reason.
 FileDescriptor openFile(const std::filesystem::path& path, int flags, mode_t mode = 0600);
 
+/// "a directory", "a named pipe": what people call a file of that mode.
+std::string_view fileTypeName(mode_t mode);
+
 /// The whole of a regular file of at most `cap` bytes. Never blocks: a FIFO, device, socket or directory is refused by
 /// what it is. `what` names the file's part in messages ("the pipeline file").
 std::string readSmallFile(const std::filesystem::path& path, std::uint64_t cap, std::string_view what);

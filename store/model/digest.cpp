@@ -5,16 +5,11 @@
 #include <cstring>
 
 #include "store/model/error.h"
+#include "store/model/hex.h"
 
 namespace gradus {
 
 namespace {
-
-int hexValue(char digit) {
-    if (digit >= '0' && digit <= '9') return digit - '0';
-    if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-    return -1;
-}
 
 // Fetched once: looking the algorithm up by name for every message costs more than hashing a short one.
 const EVP_MD* sha256Algorithm() {
@@ -24,27 +19,11 @@ const EVP_MD* sha256Algorithm() {
 
 }  // namespace
 
-std::string Digest::hex() const {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    std::string text;
-    text.reserve(2 * kSize);
-    for (const std::uint8_t byte : bytes) {
-        text += kDigits[byte >> 4];
-        text += kDigits[byte & 15];
-    }
-    return text;
-}
+std::string Digest::hex() const { return toHex(view()); }
 
 std::optional<Digest> Digest::fromHex(std::string_view text) {
-    if (text.size() != 2 * kSize) return std::nullopt;
-    Digest digest;
-    for (std::size_t i = 0; i < kSize; ++i) {
-        const int high = hexValue(text[2 * i]);
-        const int low = hexValue(text[2 * i + 1]);
-        if (high < 0 || low < 0) return std::nullopt;
-        digest.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
-    }
-    return digest;
+    const auto raw = gradus::fromHex(text);
+    return raw ? fromBytes(*raw) : std::nullopt;
 }
 
 std::optional<Digest> Digest::fromBytes(std::string_view raw) {

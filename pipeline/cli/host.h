@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "pipeline/cli/output.h"
+#include "store/model/clock.h"
+
+namespace gradus {
+
+struct Terminal {
+    bool outIsTerminal = false;
+    bool errIsTerminal = false;
+    std::size_t width = 80;  ///< of standard output; meaningful on a terminal only
+};
+
+/// The world that one run of the command line sees: the process's own, or a test's.
+class Host {
+  public:
+    virtual ~Host() = default;
+    virtual Sink& out() = 0;
+    /// For messages; never throws for what cannot be written.
+    virtual Sink& err() = 0;
+    virtual Terminal terminal() const = 0;
+    /// Asks the person at the terminal; nothing where there is none to ask.
+    virtual std::optional<std::string> ask(const std::string& question) = 0;
+    virtual const Clock& clock() const = 0;
+    /// An environment variable; nothing if it is not set.
+    virtual std::optional<std::string> variable(const std::string& name) const = 0;
+    /// Where the caller stands, absolute. Throws Error if that directory is gone.
+    virtual std::filesystem::path directory() const = 0;
+    /// Throws Error (usage) if it is not a directory that can be entered.
+    virtual void enterDirectory(const std::filesystem::path& directory) = 0;
+};
+
+/// The real one. Make it after prepareProcess().
+class ProcessHost final : public Host {
+  public:
+    ProcessHost();
+    Sink& out() override { return out_; }
+    Sink& err() override { return err_; }
+    Terminal terminal() const override { return terminal_; }
+    std::optional<std::string> ask(const std::string& question) override;
+    const Clock& clock() const override { return clock_; }
+    std::optional<std::string> variable(const std::string& name) const override;
+    std::filesystem::path directory() const override;
+    void enterDirectory(const std::filesystem::path& directory) override;
+
+  private:
+    Terminal terminal_;
+    SystemClock clock_;
+    DescriptorSink out_;
+    MessageSink err_;
+};
+
+/// Done once, before anything is opened: descriptors 0 to 2 exist, and a reader who leaves is an answer of write(2)
+/// rather than a signal.
+void prepareProcess();
+
+}  // namespace gradus

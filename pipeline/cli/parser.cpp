@@ -1,0 +1,150 @@
+#include "pipeline/cli/parser.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace gradus {
+
+namespace {
+
+// One pass over the words that follow a verb. `at_` is the next word to read.
+class Parser {
+  public:
+    explicit Parser(const VerbCall& call) : verb_(*call.verb), words_(call.words), arguments_(verb_) {}
+
+    Arguments parse() {
+        while (at_ < words_.size() && words_[at_] != "--") {
+            const std::string& word = words_[at_++];
+            if (word.starts_with("--")) {
+                longOption(word);
+            } else if (word.size() > 1 && word.front() == '-') {
+                letters(word);
+            } else {
+                positional(word);
+            }
+        }
+        afterDashes();
+        requirePositionals();
+        return std::move(arguments_);
+    }
+
+  private:
+    Error wrong(const std::string& message, const std::string& wayOut = {}) const {
+        return usageError(verb_.words, message, wayOut);
+    }
+
+    template <typename Matches>
+    const Option* findOption(Matches matches) const {
+        for (const auto* options : {&verb_.options, &globalOptions()}) {
+            const auto found = std::ranges::find_if(*options, matches);
+            if (found != options->end()) return &*found;
+        }
+        return nullptr;
+    }
+
+    void longOption(const std::string& word) {
+        const std::size_t equals = word.find('=');
+        const std::string spelled = word.substr(0, equals);
+        const Option* option =
+            findOption([&](const Option& o) { return o.name == std::string_view(spelled).substr(2); });
+        if (option == nullptr) throw wrong(fmt::format("unknown option '{}'", spelled), meantOption(spelled));
+        if (equals == std::string::npos) {
+            take(*option, spelled, option->isFlag() ? "" : nextValue(spelled));
+        } else if (option->isFlag()) {
+            throw wrong(fmt::format("option '{}' takes no value", spelled));
+        } else {
+            take(*option, spelled, word.substr(equals + 1));
+        }
+    }
+
+    // "-f", "-C DIR", "-CDIR", and flags run together.
+    void letters(const std::string& word) {
+        for (std::size_t i = 1; i < word.size(); ++i) {
+            const std::string spelled = fmt::format("-{}", word[i]);
+            const Option* option = findOption([&](const Option& o) { return o.letter == word[i]; });
+            if (option == nullptr) throw wrong(fmt::format("unknown option '{}'", word), meantOption("-" + word));
+            if (option->isFlag()) {
+                take(*option, spelled, "");
+                continue;
+            }
+            take(*option, spelled, i + 1 < word.size() ? word.substr(i + 1) : nextValue(spelled));
+            return;
+        }
+    }
+
+    std::string meantOption(const std::string& spelled) const {
+        std::vector<std::string> known;
+        for (const auto* options : {&verb_.options, &globalOptions()}) {
+            for (const Option& option : *options) known.push_back(fmt::format("--{}", option.name));
+        }
+        return didYouMean(spelled, known);
+    }
+
+    // A word that begins with a dash is another option far more often than a value.
+    std::string nextValue(const std::string& spelled) {
+        const bool none = at_ == words_.size() || words_[at_] == "--";
+        if (!none && (words_[at_].size() < 2 || words_[at_].front() != '-')) return words_[at_++];
+        if (none || !spelled.starts_with("--")) throw wrong(fmt::format("option '{}' needs a value", spelled));
+        throw wrong(fmt::format("option '{}' needs a value", spelled),
+                    fmt::format("if '{0}' is the value, write '{1}={0}'", words_[at_], spelled));
+    }
+
+    void take(const Option& option, const std::string& spelled, const std::string& value) {
+        if (!option.repeatable && arguments_.isGiven(option.name))
+            throw wrong(fmt::format("option '{}' is given twice", spelled));
+        if (!option.isFlag() && value.empty()) throw wrong(fmt::format("option '{}' has an empty value", spelled));
+        requireChoice(verb_.words, fmt::format("option '{}'", spelled), value, option.choices);
+        arguments_.addOption(option.name, value);
+    }
+
+    void positional(const std::string& word) {
+        if (place_ == verb_.positionals.size()) throw unexpected(word);
+        const Positional& place = verb_.positionals[place_];
+        // An empty word is a shell variable that was not set; taking it for "not given" would do something else.
+        if (word.empty()) throw wrong(fmt::format("{} is empty", place.name));
+        requireChoice(verb_.words, place.name, word, place.choices);
+        arguments_.addPositional(place.name, word);
+        if (!place.repeated) ++place_;
+    }
+
+    Error unexpected(const std::string& word) const {
+        std::string wayOut;
+        if (verb_.command) wayOut = fmt::format("put '--' before the command: gradus {} -- {}", verb_.words, word);
+        return wrong(fmt::format("unexpected argument '{}'", word), wayOut);
+    }
+
+    void afterDashes() {
+        const std::vector<std::string> rest(
+            words_.begin() + static_cast<std::ptrdiff_t>(std::min(at_ + 1, words_.size())), words_.end());
+        if (verb_.command && rest.empty() && verb_.command->required)
+            throw wrong("the command is missing",
+                        fmt::format("put it after '--': gradus {} -- {}", verb_.words, verb_.command->name));
+        if (verb_.command) return arguments_.setCommand(rest);
+        for (const std::string& word : rest) positional(word);
+    }
+
+    void requirePositionals() const {
+        for (const Positional& place : verb_.positionals) {
+            if (place.required && arguments_.positionals(place.name).empty()) throw missing(place);
+        }
+    }
+
+    Error missing(const Positional& place) const {
+        const std::string choices = place.choices.empty() ? "" : fmt::format(" ({})", fmt::join(place.choices, ", "));
+        return wrong(fmt::format("{}{} is missing", place.name, choices), fmt::format("{}: {}", place.name, place.doc));
+    }
+
+    const Verb& verb_;
+    const std::vector<std::string>& words_;
+    Arguments arguments_;
+    std::size_t at_ = 0;
+    std::size_t place_ = 0;
+};
+
+}  // namespace
+
+Arguments parseArguments(const VerbCall& call) { return Parser(call).parse(); }
+
+}  // namespace gradus

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "pipeline/cli/host.h"
+#include "pipeline/cli/verb.h"
+#include "pipeline/service/service.h"
+
+namespace gradus {
+
+/// Makes the service for one run. Called only by verbs that need it, so that help costs no store and no plugin.
+using OpenService = std::function<Service(Host&)>;
+
+/// A handler that speaks to the service.
+Handler withService(const OpenService& open, Result (*handler)(Service&, Context&));
+
+/// Every verb of the program. A family of verbs lives in a file of its own, which exports its rows; here they meet.
+std::vector<Verb> allVerbs(const OpenService& open = {});
+
+/// audit verify, query, redact, reanchor
+std::vector<Verb> auditVerbs(const OpenService& open);
+/// policy lint, show, schema; trust
+std::vector<Verb> rulesVerbs(const OpenService& open);
+/// store check, stats, backup, rebuild; gc
+std::vector<Verb> storeVerbs(const OpenService& open);
+/// status
+std::vector<Verb> statusVerbs(const OpenService& open);
+/// demo
+std::vector<Verb> demoVerbs(const OpenService& open);
+/// help, version, completion
+std::vector<Verb> gradusVerbs();
+
+}  // namespace gradus

@@ -1,0 +1,269 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <thread>
+
+#include "pipeline/cli/context.h"
+#include "pipeline/cli/text_table.h"
+#include "pipeline/cli/time_argument.h"
+#include "pipeline/cli/verbs.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr std::int64_t kMostRows = 1'000'000;
+constexpr auto kFollowEvery = std::chrono::milliseconds(200);
+
+/// Counts up on a terminal while a long verification runs; says nothing elsewhere.
+VerifyProgress progressLine(Context& context) {
+    if (!context.host.terminal().errIsTerminal || context.json) return {};
+    return [&context](std::int64_t done, std::int64_t total) {
+        context.progress.text(fmt::format("verified {} of {} events", done, total));
+    };
+}
+
+Json verdictJson(const AuditVerdict& verdict) {
+    Json data{{"kind", nameOf(kTamperings, verdict.kind)},
+              {"first_bad_seq", nullptr},
+              {"detail", verdict.detail},
+              {"events", verdict.events},
+              {"payloads", verdict.payloads},
+              {"redacted", verdict.redacted},
+              {"signatures", verdict.signatures},
+              {"not_yet_anchored", verdict.notYetAnchored}};
+    if (verdict.kind != Tampering::kNone) data["first_bad_seq"] = verdict.seq;
+    return data;
+}
+
+std::string hintFor(Tampering kind) {
+    switch (kind) {
+        case Tampering::kStateMismatch:
+            return "the events themselves are whole; `gradus store rebuild` recomputes the tables from them";
+        case Tampering::kUnanchoredSince:
+            return "put the anchor file back if you have it; `gradus audit reanchor` starts a new one, on the record";
+        default:
+            return "keep the state directory as it is for whoever investigates, and restore the latest backup";
+    }
+}
+
+Result verify(Service& service, Context& context) {
+    const AuditVerdict verdict = service.verifyAudit(progressLine(context));
+    Result result{.data = verdictJson(verdict)};
+    if (verdict.kind == Tampering::kNone) {
+        result.text =
+            fmt::format("{}  {} events, {} payloads ({} redacted), {} signatures\n", context.paint(Style::kGreen, "ok"),
+                        verdict.events, verdict.payloads, verdict.redacted, verdict.signatures);
+        if (verdict.notYetAnchored > 0)
+            result.text +=
+                fmt::format("    the last commit ({} events) is not anchored yet; the next write does that\n",
+                            verdict.notYetAnchored);
+        return result;
+    }
+    const std::string_view kind = nameOf(kTamperings, verdict.kind);
+    result.exit = Exit::kFailed;
+    result.problem =
+        Problem{std::string(kind),
+                fmt::format("the audit log is not whole: {} at event {}: {}", kind, verdict.seq, verdict.detail),
+                hintFor(verdict.kind)};
+    return result;
+}
+
+Json fieldsJson(const EventFields& fields) {
+    Json out = Json::object();
+    for (const auto& [key, value] : fields.all()) std::visit([&, &name = key](const auto& v) { out[name] = v; }, value);
+    return out;
+}
+
+Json entryJson(const AuditEntry& entry) {
+    const Event& event = entry.event;
+    Json out{{"seq", event.seq}, {"at", formatTime(event.at)}, {"event", nameOf(kEventKinds, event.kind)}};
+    out["actor"] = event.actor ? Json(entry.actor) : Json();
+    out["project"] = event.project ? Json(entry.project) : Json();
+    out["change"] = event.change ? Json(changeHandle(*event.change)) : Json();
+    out["promotion"] = event.promotion ? Json(promotionHandle(*event.promotion)) : Json();
+    out["stage"] = event.stage ? Json(*event.stage) : Json();
+    out["body"] = fieldsJson(event.fields);
+    out["payload"] = event.payload ? Json::parse(*event.payload, nullptr, false) : Json();
+    out["redacted"] = event.redacted;
+    return out;
+}
+
+/// The part of an event a person wants to read; digests are for --json.
+std::string detail(const AuditEntry& entry) {
+    const Event& event = entry.event;
+    std::string out;
+    const auto add = [&](const std::string& piece) { out += (out.empty() ? "" : " ") + piece; };
+    if (event.kind == EventKind::kPromotionMoved) {
+        add(fmt::format("{} → {}", event.fields.text("from"), event.fields.text("to")));
+        if (event.fields.text("cause") != "proceeded") add("(" + event.fields.text("cause") + ")");
+        return out;
+    }
+    if (event.redacted) add("[redacted]");
+    if (event.payload) {
+        const Json payload = Json::parse(*event.payload, nullptr, false);
+        for (const char* key : {"title", "name", "path"})
+            if (payload.is_object() && payload.contains(key) && payload[key].is_string())
+                add(payload[key].get<std::string>());
+    }
+    for (const auto& [key, value] : event.fields.all()) {
+        const auto* text = std::get_if<std::string>(&value);
+        if (text == nullptr)
+            add(fmt::format("{}={}", key, std::get<std::int64_t>(value)));
+        else if (text->size() < 32)
+            add(fmt::format("{}={}", key, *text));
+    }
+    return out;
+}
+
+Style styleOf(const Event& event) {
+    if (event.kind == EventKind::kClockWentBack || event.kind == EventKind::kLogReanchored) return Style::kYellow;
+    if (event.kind != EventKind::kPromotionMoved && event.kind != EventKind::kCheckFinished) return Style::kPlain;
+    const std::string& cause = event.fields.text(event.kind == EventKind::kCheckFinished ? "verdict" : "cause");
+    if (cause == "passed") return Style::kGreen;
+    return cause == "proceeded" ? Style::kPlain : Style::kRed;
+}
+
+std::string entriesTable(const std::vector<AuditEntry>& entries, const Context& context) {
+    TextTable table(
+        {{"seq", TextTable::Align::kRight}, {"at"}, {"actor"}, {"event"}, {"change"}, {"stage"}, {"detail"}});
+    for (const AuditEntry& entry : entries) {
+        const Event& event = entry.event;
+        table.row({std::to_string(event.seq), formatTime(event.at).substr(0, 19) + "Z", entry.actor,
+                   std::string(nameOf(kEventKinds, event.kind)),
+                   event.change ? changeHandle(*event.change) : std::string(), event.stage.value_or(""),
+                   TextTable::Cell(detail(entry), styleOf(event))});
+    }
+    return table.render(context.paint, context.width);
+}
+
+AuditRequest requestFrom(const Context& context) {
+    const Time now = context.host.clock().now();
+    AuditRequest request;
+    const auto moment = [&](std::string_view option) -> std::optional<Time> {
+        const auto given = context.arguments.value(option);
+        return given ? std::optional(parseTimeArgument(*given, now)) : std::nullopt;
+    };
+    request.query.since = moment("since");
+    request.query.until = moment("until");
+    if (request.query.since && request.query.until && *request.query.since >= *request.query.until)
+        throw usageError("audit query", "--since is not before --until, so nothing can match");
+    request.actor = context.arguments.value("actor");
+    if (const auto kind = context.arguments.value("event")) request.query.kind = fromName(kEventKinds, *kind);
+    request.query.stage = context.arguments.value("stage");
+    request.change = context.arguments.value("change");
+    if (const auto project = context.arguments.value("project")) request.projectDirectory = *project;
+    request.query.limit = context.arguments.number("limit", 1, kMostRows).value_or(100);
+    return request;
+}
+
+void writeEntry(const AuditEntry& entry, Context& context) {
+    if (context.arguments.flag("ndjson") || context.json) return context.lines.json(entryJson(entry));
+    context.lines.text(fmt::format("{:>6}  {}  {:<16}  {:<18}  {:<6}  {:<11}  {}", entry.event.seq,
+                                   formatTime(entry.event.at), entry.actor, nameOf(kEventKinds, entry.event.kind),
+                                   entry.event.change ? changeHandle(*entry.event.change) : "",
+                                   entry.event.stage.value_or(""), detail(entry)));
+}
+
+/// Until interrupted: what matches now, then whatever is added.
+Result follow(Service& service, Context& context, AuditRequest request) {
+    std::vector<AuditEntry> entries = service.queryAudit(request);
+    request.query.afterSeq = 0;
+    while (true) {
+        for (const AuditEntry& entry : entries) {
+            writeEntry(entry, context);
+            request.query.afterSeq = entry.event.seq;
+        }
+        context.lines.flush();
+        std::this_thread::sleep_for(kFollowEvery);
+        entries = service.queryAudit(request);
+    }
+}
+
+Result query(Service& service, Context& context) {
+    const AuditRequest request = requestFrom(context);
+    if (context.arguments.flag("follow")) return follow(service, context, request);
+    const std::vector<AuditEntry> entries = service.queryAudit(request);
+    if (context.arguments.flag("ndjson")) {
+        for (const AuditEntry& entry : entries) writeEntry(entry, context);
+        return {.streamed = true};
+    }
+    Json events = Json::array();
+    for (const AuditEntry& entry : entries) events.push_back(entryJson(entry));
+    Result result{.data = {{"events", std::move(events)}}};
+    result.text = entries.empty() ? "no event matches\n" : entriesTable(entries, context);
+    return result;
+}
+
+Result redact(Service& service, Context& context) {
+    std::int64_t seq = 0;
+    const std::string text = context.arguments.positional("SEQ").value();
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seq);
+    if (error != std::errc() || end != text.data() + text.size() || seq < 1)
+        throw usageError("audit redact", fmt::format("'{}' is not the number of an event", text),
+                         "`gradus audit query` shows the numbers");
+    service.redact(seq, service.caller());
+    return {.data = {{"redacted", seq}},
+            .text = fmt::format("the text of event {} is gone; its hash stays in the chain\n", seq),
+            .next = {"gradus audit verify"}};
+}
+
+Result reanchor(Service& service, Context& /*context*/) {
+    service.reanchor(service.caller());
+    return {.text = "a new anchor starts at the end of the log; the log says so\n", .next = {"gradus audit verify"}};
+}
+
+std::vector<std::string_view> eventWords() {
+    std::vector<std::string_view> words;
+    words.reserve(kEventKinds.size());
+    for (const auto& row : kEventKinds) words.push_back(row.word);
+    return words;
+}
+
+}  // namespace
+
+std::vector<Verb> auditVerbs(const OpenService& open) {
+    return {
+        {.words = "audit query",
+         .group = Group::kAnswer,
+         .summary = "list what happened, newest last",
+         .examples = {{"gradus audit query --since 2d", "the last two days"},
+                      {"gradus audit query --change c12", "everything about one change"},
+                      {"gradus audit query --stage production --event promotion.moved", "what production went through"},
+                      {"gradus audit query --follow --ndjson", "new events as they come, for programs"}},
+         .options = {{.name = "since", .value = "TIME", .doc = "from then on: an age (2d, 90m) or RFC 3339"},
+                     {.name = "until", .value = "TIME", .doc = "before then"},
+                     {.name = "actor", .value = "NAME", .doc = "only what this one did"},
+                     {.name = "event", .value = "KIND", .doc = "only events of this kind", .choices = eventWords()},
+                     {.name = "stage", .value = "STAGE", .doc = "only this stage"},
+                     {.name = "change", .value = "CHANGE", .doc = "only this change, such as c12"},
+                     {.name = "project", .value = "DIR", .doc = "only the project in this directory"},
+                     {.name = "limit", .value = "N", .doc = "the newest so many", .letter = 'n', .fallback = "100"},
+                     {.name = "follow", .doc = "go on with new events until interrupted", .letter = 'f'},
+                     {.name = "ndjson", .doc = "one JSON object per line instead of a table"}},
+         .onFrontPage = true,
+         .handler = withService(open, query)},
+        {.words = "audit verify",
+         .group = Group::kAnswer,
+         .summary = "prove that the audit log was not edited",
+         .examples = {{"gradus audit verify", "walk the whole log; exit 1 names what was done to it"},
+                      {"gradus audit verify --json", "the kind and the first bad event, for programs"}},
+         .onFrontPage = true,
+         .handler = withService(open, verify)},
+        {.words = "audit redact",
+         .group = Group::kAnswer,
+         .summary = "take one event's free text away, on the record",
+         .examples = {{"gradus audit redact 57", "titles, names and paths of event 57 go; its hash stays"}},
+         .positionals = {{"SEQ", "the event's number"}},
+         .handler = withService(open, redact)},
+        {.words = "audit reanchor",
+         .group = Group::kAnswer,
+         .summary = "start a new anchor after the old one was lost",
+         .examples = {{"gradus audit reanchor", "the log itself records that this was done"}},
+         .handler = withService(open, reanchor)},
+    };
+}
+
+}  // namespace gradus

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gradus {
+
+/// Plays commands of this very program for an audience: shows each command and its output, and stops with an Error
+/// when one does not do what the text around it claims.
+class Player {
+  public:
+    using Say = std::function<void(std::string_view)>;
+
+    /// Commands run in `directory`, with a state of their own below it.
+    Player(std::filesystem::path program, std::filesystem::path directory, Say say);
+
+    void scene(std::string_view title, std::string_view words);
+    /// Shows a file and writes it.
+    void write(std::string_view name, std::string_view text);
+    /// What a command must do for the demo to go on.
+    struct Expect {
+        int exit = 0;
+        std::vector<std::string> text = {};  ///< each must be somewhere in its output
+    };
+    void run(const std::vector<std::string>& words, const Expect& expect);
+    /// Something done behind the program's back.
+    void behind(std::string_view words, const std::function<void()>& deed);
+
+    std::filesystem::path state() const { return directory_ / "state"; }
+    std::filesystem::path project() const { return directory_ / "shop"; }
+
+  private:
+    std::filesystem::path program_;
+    std::filesystem::path directory_;
+    Say say_;
+    int scene_ = 0;
+};
+
+}  // namespace gradus

@@ -1,0 +1,37 @@
+#include <string>
+#include <vector>
+
+#include "pipeline/cli/host.h"
+#include "pipeline/cli/run.h"
+#include "pipeline/cli/verbs.h"
+#include "plugins/checks/builtin.h"
+#include "stages/drivers/builtin.h"
+
+namespace {
+
+gradus::Registry builtins() {
+    gradus::Registry registry;
+    gradus::addBuiltinChecks(registry);
+    gradus::addBuiltinDrivers(registry);
+    return registry;
+}
+
+}  // namespace
+
+// The composition root: what the program is made of meets here and nowhere else.
+int main(int argc, char** argv) {
+    gradus::prepareProcess();
+    gradus::ProcessHost host;
+    gradus::SystemRandom random;
+    gradus::Registry registry;
+    const gradus::VerbTable verbs(gradus::allVerbs([&](gradus::Host& here) {
+        registry = builtins();
+        return gradus::Service({.environment = [&here](const std::string& name) { return here.variable(name); },
+                                .clock = here.clock(),
+                                .random = random,
+                                .vocabulary = registry.vocabulary()});
+    }));
+    // A program can be started with no words at all, not even its own name.
+    const std::vector<std::string> words(argc > 0 ? argv + 1 : argv, argv + argc);
+    return gradus::runCommandLine(verbs, words, host);
+}

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policies/language/loader.h"
+#include "store/audit_query.h"
+#include "store/audit_verify.h"
+#include "store/objects.h"
+#include "store/store.h"
+
+namespace gradus {
+
+/// The project's rules as they stand: on disk, and as a person trusted them.
+enum class RulesState {
+    kNone,       ///< there is no gradus.toml
+    kUntrusted,  ///< there is one, and nobody trusted it yet: nothing of it runs
+    kTrusted,    ///< the files are the trusted ones
+    kChanged,    ///< the files differ from the trusted ones, which stay in force
+};
+
+inline constexpr std::array kRulesStates{
+    Name<RulesState>{RulesState::kNone, "none"},
+    Name<RulesState>{RulesState::kUntrusted, "untrusted"},
+    Name<RulesState>{RulesState::kTrusted, "trusted"},
+    Name<RulesState>{RulesState::kChanged, "changed"},
+};
+
+struct ProjectRules {
+    std::filesystem::path root;
+    RulesState state = RulesState::kNone;
+    std::optional<RuleFiles> onDisk;
+    std::optional<std::string> unreadable;  ///< why the files on disk could not be read
+    std::optional<RuleFiles> pinned;
+    std::vector<std::string> changedFiles;  ///< paths that differ between the two
+};
+
+struct TrustReport {
+    ProjectRules before;
+    LoadResult loaded;
+    bool recorded = false;  ///< false: they were trusted already, or the files have errors
+};
+
+struct StatusReport {
+    ProjectRules rules;
+    std::optional<LoadResult> loaded;  ///< of the rules in force, or of those on disk where none are trusted
+    std::vector<Change> changes;       ///< the newest few
+    std::vector<Promotion> unfinished;
+    StoreCounts counts;
+    bool hasStore = false;
+};
+
+struct StoreReport {
+    std::vector<std::string> problems;
+    ObjectsCheck objects;
+    StoreCounts counts;
+};
+
+struct StatsReport {
+    std::filesystem::path home;
+    StoreCounts counts;
+    Store::Sizes sizes;
+    std::uintmax_t anchorBytes = 0;
+    std::uint64_t objects = 0;
+    std::uintmax_t objectBytes = 0;
+};
+
+/// An audit query in the words of people; names are looked up here.
+struct AuditRequest {
+    AuditQuery query;
+    std::optional<std::string> actor;
+    std::optional<std::string> change;  ///< a handle
+    std::optional<std::filesystem::path> projectDirectory;
+};
+
+struct AuditEntry {
+    Event event;
+    std::string actor;    ///< "agent:fixer"; empty if none
+    std::string project;  ///< its path; empty if none
+};
+
+/// Everything the outside may ask for: the one door for the command line, the daemon and the agents' protocol. Opens
+/// the store when a call first needs it. One thread at a time.
+class Service {
+  public:
+    struct Surroundings {
+        Environment environment;
+        const Clock& clock;
+        Random& random;
+        const Vocabulary& vocabulary;
+        std::filesystem::path ceiling = kCeilingFile;
+    };
+    explicit Service(Surroundings surroundings) : around_(std::move(surroundings)) {}
+
+    // Rules
+    ProjectRules rules(const std::filesystem::path& directory);
+    LoadResult load(const RuleFiles& files) const;
+    /// Pins the files on disk. Throws Error(kNotAllowed) unless a person asks.
+    TrustReport trust(const std::filesystem::path& directory, const Actor& by);
+    StatusReport status(const std::filesystem::path& directory);
+    const Vocabulary& vocabulary() const { return around_.vocabulary; }
+
+    // Audit
+    /// Nothing recorded yet gives an ok verdict over zero events.
+    AuditVerdict verifyAudit(const VerifyProgress& progress);
+    std::vector<AuditEntry> queryAudit(const AuditRequest& request);
+    void redact(std::int64_t seq, const Actor& by);
+    void reanchor(const Actor& by);
+
+    // Store
+    StoreReport checkStore();
+    StatsReport stats();
+    /// The whole state directory as a new one: database, anchor, key, objects.
+    void backup(const std::filesystem::path& target);
+    /// Recomputes the state tables from the events.
+    void rebuild();
+    /// Removes objects that nothing refers to.
+    SweepReport sweep(Milliseconds grace);
+
+    /// Who is asking: GRADUS_ACTOR ("agent:fixer"), else the person logged in.
+    Actor caller() const;
+
+  private:
+    StateDirectory state() const { return locateState(around_.environment); }
+    Store& writing();
+    /// Nothing if there is no store yet.
+    Store* reading();
+    Objects objects() const { return {state().objects(), around_.clock}; }
+    AuditQuery resolve(const AuditRequest& request, const Store& store);
+
+    Surroundings around_;
+    std::optional<Store> store_;
+    bool writable_ = false;
+};
+
+}  // namespace gradus

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <map>
+
+#include "pipeline/service/project.h"
+#include "pipeline/service/service.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+std::int64_t changeNumber(const std::string& text, const Records& records) {
+    const auto handle = parseHandle(text);
+    if (!handle || handle->kind != HandleKind::kChange)
+        throw Error(ErrorCode::kUsage, "'{}' is not the handle of a change", text)
+            .hint("a change is written c12, or c12.2 for its second revision");
+    if (!records.change(handle->number))
+        throw Error(ErrorCode::kNotFound, "there is no change {}", text)
+            .hint("`gradus audit query --event change.submitted` lists them");
+    return handle->number;
+}
+
+std::string actorText(const Records& records, ActorId id) {
+    const auto actor = records.actor(id);
+    return actor ? fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name) : fmt::format("#{}", id);
+}
+
+}  // namespace
+
+AuditVerdict Service::verifyAudit(const VerifyProgress& progress) {
+    Store* store = reading();
+    return store == nullptr ? AuditVerdict{} : gradus::verifyAudit(store->sql(), store->anchor(), progress);
+}
+
+AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
+    AuditQuery query = request.query;
+    if (request.change) query.change = changeNumber(*request.change, store.records());
+    if (request.actor) {
+        query.actors = actorsNamed(const_cast<Store&>(store).sql(), *request.actor);
+        if (query.actors.empty())
+            throw Error(ErrorCode::kNotFound, "nobody called '{}' has done anything yet", *request.actor)
+                .hint("names are exact; `gradus audit query --event actor.registered` lists them");
+    }
+    if (request.projectDirectory) {
+        const auto root = findProjectRoot(*request.projectDirectory, around_.environment);
+        query.project = store.records().findProject(identify(root));
+        if (!query.project)
+            throw Error(ErrorCode::kNotFound, "nothing is recorded about the project {}", root.native());
+    }
+    return query;
+}
+
+std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {
+    Store* store = reading();
+    if (store == nullptr) return {};
+    std::vector<AuditEntry> entries;
+    std::map<ActorId, std::string> actors;
+    std::map<std::int64_t, std::string> projects;
+    for (Event& event : queryEvents(store->sql(), resolve(request, *store))) {
+        AuditEntry entry;
+        if (event.actor) {
+            auto [known, isNew] = actors.try_emplace(*event.actor);
+            if (isNew) known->second = actorText(store->records(), *event.actor);
+            entry.actor = known->second;
+        }
+        if (event.project) {
+            auto [known, isNew] = projects.try_emplace(*event.project);
+            if (isNew) known->second = store->records().project(*event.project).value_or(ProjectIdentity{}).path;
+            entry.project = known->second;
+        }
+        entry.event = std::move(event);
+        entries.push_back(std::move(entry));
+    }
+    return entries;
+}
+
+void Service::redact(std::int64_t seq, const Actor& by) {
+    if (by.kind != ActorKind::kPerson)
+        throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log");
+    writing().write([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
+}
+
+void Service::reanchor(const Actor& by) {
+    if (by.kind != ActorKind::kPerson) throw Error(ErrorCode::kNotAllowed, "only a person can start a new anchor");
+    Store& store = writing();
+    ActorId actor = 0;
+    store.write([&](Writer& writer) { actor = writer.actor(by); });
+    store.reanchor(actor);
+}
+
+}  // namespace gradus

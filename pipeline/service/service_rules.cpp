@@ -1,0 +1,82 @@
+#include "pipeline/service/pinned_rules.h"
+#include "pipeline/service/project.h"
+#include "pipeline/service/service.h"
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMostPinned = std::uint64_t{64} << 20;
+
+std::vector<std::string> differing(const RuleFiles& a, const RuleFiles& b) {
+    std::vector<std::string> paths;
+    for (const RuleFile& file : a.files) {
+        const RuleFile* other = b.find(file.path);
+        if (other == nullptr || other->bytes != file.bytes) paths.push_back(file.path);
+    }
+    for (const RuleFile& file : b.files)
+        if (a.find(file.path) == nullptr) paths.push_back(file.path);
+    return paths;
+}
+
+bool hasPipelineFile(const fs::path& root) {
+    std::error_code ignored;
+    return fs::exists(fs::symlink_status(root / kPipelineFile, ignored));
+}
+
+RulesState stateOf(const ProjectRules& rules, bool fileIsThere) {
+    if (!rules.pinned) return fileIsThere ? RulesState::kUntrusted : RulesState::kNone;
+    return rules.onDisk && rules.changedFiles.empty() ? RulesState::kTrusted : RulesState::kChanged;
+}
+
+}  // namespace
+
+LoadResult Service::load(const RuleFiles& files) const {
+    return gradus::load(files, around_.vocabulary, readCeiling(around_.ceiling));
+}
+
+ProjectRules Service::rules(const fs::path& directory) {
+    ProjectRules rules;
+    rules.root = findProjectRoot(directory, around_.environment);
+    const bool fileIsThere = hasPipelineFile(rules.root);
+    if (fileIsThere) {
+        try {
+            rules.onDisk = readRuleFiles(rules.root);
+        } catch (const Error& e) {
+            rules.unreadable = e.what();
+        }
+    }
+    if (Store* store = reading())
+        if (const auto project = store->records().findProject(identify(rules.root)))
+            if (const auto trusted = store->records().trustedRules(*project))
+                rules.pinned = decodeRuleFiles(objects().readAll(trusted->files, kMostPinned));
+    if (rules.pinned) rules.changedFiles = differing(rules.onDisk.value_or(RuleFiles{}), *rules.pinned);
+    rules.state = stateOf(rules, fileIsThere);
+    return rules;
+}
+
+TrustReport Service::trust(const fs::path& directory, const Actor& by) {
+    if (by.kind != ActorKind::kPerson)
+        throw Error(ErrorCode::kNotAllowed, "only a person can trust rules; {}:{} is none",
+                    nameOf(kActorKinds, by.kind), by.name)
+            .hint("ask the person you work for to run `gradus trust`");
+    TrustReport report;
+    report.before = rules(directory);
+    report.before.onDisk = readRuleFiles(report.before.root);  // again, for its message where it cannot be read
+    report.loaded = load(*report.before.onDisk);
+    if (!report.loaded.pipeline || report.before.state == RulesState::kTrusted) return report;
+
+    const Digest files = objects().put(encodeRuleFiles(*report.before.onDisk));
+    writing().write([&](Writer& writer) {
+        const ActorId actor = writer.actor(by);
+        const std::int64_t project = writer.project(identify(report.before.root), actor);
+        writer.trustRules(project, actor, report.before.onDisk->digest(), files);
+    });
+    report.recorded = true;
+    return report;
+}
+
+}  // namespace gradus

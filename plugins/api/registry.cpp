@@ -1,0 +1,38 @@
+#include "plugins/api/registry.h"
+
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace {
+
+void refuseSharedKeys(const std::vector<KeyRow>& keys, const std::string& sectionId, const std::string& who) {
+    for (const KeyRow& row : keys)
+        if (findRow(section(sectionId).rows, row.name) != nullptr)
+            throw Error(ErrorCode::kUsage, "{} redefines '{}', a key of every {}; give it another name", who, row.name,
+                        sectionId);
+}
+
+}  // namespace
+
+void Registry::addDriver(DriverWords driver) {
+    if (vocabulary_.findDriver(driver.name) != nullptr)
+        throw Error(ErrorCode::kUsage, "driver '{}' is registered twice", driver.name);
+    refuseSharedKeys(driver.keys, "stage", "driver '" + driver.name + "'");
+    vocabulary_.drivers.push_back(std::move(driver));
+}
+
+void Registry::addCheckKind(CheckKindWords kind) {
+    if (vocabulary_.findCheckKind(kind.name) != nullptr)
+        throw Error(ErrorCode::kUsage, "check kind '{}' is registered twice", kind.name);
+    if (kind.keys.empty())
+        throw Error(ErrorCode::kUsage, "check kind '{}' has no key; its first one tells it from others", kind.name);
+    for (const CheckKindWords& other : vocabulary_.checkKinds)
+        if (findRow(other.keys, kind.keys.front().name) != nullptr)
+            throw Error(ErrorCode::kUsage, "check kinds '{}' and '{}' share the key '{}', which must tell them apart",
+                        other.name, kind.name, kind.keys.front().name);
+    refuseSharedKeys(kind.keys, "check", "check kind '" + kind.name + "'");
+    vocabulary_.checkKinds.push_back(std::move(kind));
+}
+
+}  // namespace gradus

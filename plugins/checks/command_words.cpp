@@ -1,0 +1,37 @@
+#include "plugins/checks/builtin.h"
+
+namespace gradus {
+
+CheckKindWords commandCheckWords() {
+    return {.name = "command",
+            .documentation = "Runs a command; exit code 0 is a yes.",
+            .keys = {
+                {.name = "run",
+                 .type = ValueType::kCommand,
+                 .documentation = "The command: words, no shell; [\"sh\", \"-c\", \"…\"] for a shell.",
+                 .example = "\"make test\"",
+                 .required = true},
+                {.name = "report",
+                 .type = ValueType::kReport,
+                 .documentation = "A file it writes with the results of single tests, as FORMAT:PATH.",
+                 .example = "\"junit:junit.xml\"",
+                 .choices = {"junit", "tap", "sarif"}},
+                {.name = "on",
+                 .type = ValueType::kChoice,
+                 .documentation = "Where it runs: in a sandbox, or after the stage was touched on the host itself.",
+                 .example = "\"sandbox\"",
+                 .fallback = "\"sandbox\"",
+                 .choices = {"sandbox", "host"}},
+                {.name = "env",
+                 .type = ValueType::kEnvironment,
+                 .documentation = "Variables passed in by name, or set, beside those of [sandbox].",
+                 .example = "[\"CI=1\"]"},
+                {.name = "directory",
+                 .type = ValueType::kInnerPath,
+                 .documentation = "Where in the project it runs.",
+                 .example = "\"server\"",
+                 .fallback = "\".\""},
+            }};
+}
+
+}  // namespace gradus

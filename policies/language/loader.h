@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "policies/language/diagnostic.h"
+#include "policies/language/pipeline.h"
+#include "policies/language/rule_files.h"
+#include "policies/language/vocabulary.h"
+
+namespace gradus {
+
+/// A pipeline if there was no error; every diagnostic of every file, sorted. Warnings come with a pipeline.
+struct LoadResult {
+    std::optional<Pipeline> pipeline;
+    std::vector<Diagnostic> diagnostics;
+};
+
+/// Understands a project's rules. Never throws for what the files hold and reads no disk but the time zones, so pinned
+/// bytes give what they gave when they were pinned, under the ceiling of today.
+LoadResult load(const RuleFiles& files, const Vocabulary& vocabulary, const Ceiling& ceiling);
+
+}  // namespace gradus

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policies/language/check_graph.h"
+#include "policies/language/draft.h"
+
+namespace gradus {
+
+/// Turns a draft into a pipeline: checks first, then stages, then what speaks about them.
+class Resolver {
+  public:
+    Resolver(const Draft& draft, PolicySet& policies, const Vocabulary& vocabulary, Findings& findings)
+        : draft_(draft), policies_(policies), vocabulary_(vocabulary), findings_(findings) {}
+
+    Pipeline resolve();
+
+  private:
+    void addFileChecks();
+    void addPolicyChecks(const EffectivePolicy& policy);
+    void addCheck(const std::string& name, const Settings& settings, const Origin& origin);
+    void judgeHostCheck(const Check& check);
+    void buildGraph();
+    void finishChecks();
+
+    void addStages();
+    void addStage(const Value& stageName);
+    const DriverWords* driverOf(const std::string& name, const Settings& settings, const Origin& origin);
+    std::string policyOf(const std::string& name, const Settings& settings);
+    void refuseMissingDriverKeys(const Stage& stage, const DriverWords& driver);
+    void resolveSoak(Stage& stage);
+    void resolveStageChecks(Stage& stage, const DriverWords& driver);
+    std::vector<Value> wantedChecks(const Stage& stage, const DriverWords& driver);
+    void resolveMonitor(Stage& stage);
+    void judgeTargetless(const Stage& stage, const DriverWords& driver);
+    void judgeAgainstPolicy(const Stage& stage, const Check& check);
+    void refuseLoweredGuarantees(const Stage& stage, const Check& check);
+    void refuseUnlistedStages();
+
+    void addWindows();
+    void addSandbox();
+    bool isKnownCheck(const Value& name, const std::string& who);
+    std::vector<std::string> checkNames() const;
+
+    const Draft& draft_;
+    PolicySet& policies_;
+    const Vocabulary& vocabulary_;
+    Findings& findings_;
+    Pipeline pipeline_;
+    CheckGraph graph_;
+    std::set<std::string> fileChecks_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "store/model/actor.h"
+#include "store/model/clock.h"
+#include "store/model/digest.h"
+#include "store/model/names.h"
+
+namespace gradus {
+
+/// What can happen. The word is what is stored, chained, queried and shown.
+enum class EventKind {
+    kLogStarted,
+    kLogReanchored,
+    kActorRegistered,
+    kProjectRegistered,
+    kRulesTrusted,
+    kChangeSubmitted,
+    kChangeRevised,
+    kPromotionOpened,
+    kPromotionMoved,
+    kCheckFinished,
+    kPayloadRedacted,
+    kClockWentBack,
+};
+
+inline constexpr std::array kEventKinds{
+    Name<EventKind>{EventKind::kLogStarted, "log.started"},
+    Name<EventKind>{EventKind::kLogReanchored, "log.reanchored"},
+    Name<EventKind>{EventKind::kActorRegistered, "actor.registered"},
+    Name<EventKind>{EventKind::kProjectRegistered, "project.registered"},
+    Name<EventKind>{EventKind::kRulesTrusted, "rules.trusted"},
+    Name<EventKind>{EventKind::kChangeSubmitted, "change.submitted"},
+    Name<EventKind>{EventKind::kChangeRevised, "change.revised"},
+    Name<EventKind>{EventKind::kPromotionOpened, "promotion.opened"},
+    Name<EventKind>{EventKind::kPromotionMoved, "promotion.moved"},
+    Name<EventKind>{EventKind::kCheckFinished, "check.finished"},
+    Name<EventKind>{EventKind::kPayloadRedacted, "payload.redacted"},
+    Name<EventKind>{EventKind::kClockWentBack, "clock.went-back"},
+};
+
+/// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.
+class EventFields {
+  public:
+    using Value = std::variant<std::int64_t, std::string>;
+
+    EventFields& set(std::string_view key, std::int64_t value);
+    EventFields& set(std::string_view key, std::string_view value);
+    EventFields& set(std::string_view key, const Digest& value) { return set(key, value.hex()); }
+    template <typename T>
+    EventFields& setIfPresent(std::string_view key, const std::optional<T>& value) {
+        return value ? set(key, *value) : *this;
+    }
+
+    /// Throw Error(kDamaged) when the field is missing or of another type; an event's own fields are never guessed.
+    std::int64_t number(std::string_view key) const;
+    const std::string& text(std::string_view key) const;
+    Digest digest(std::string_view key) const;
+    std::optional<std::int64_t> optionalNumber(std::string_view key) const;
+    std::optional<std::string> optionalText(std::string_view key) const;
+    std::optional<Digest> optionalDigest(std::string_view key) const;
+
+    const std::vector<std::pair<std::string, Value>>& all() const { return values_; }
+    /// A flat JSON object, in the order in which the fields were set. This text is what is chained.
+    std::string json() const;
+    /// Throws Error(kDamaged) unless `text` is a flat JSON object of integers and strings.
+    static EventFields fromJson(std::string_view text);
+
+  private:
+    const Value* find(std::string_view key) const;
+    std::vector<std::pair<std::string, Value>> values_;
+};
+
+/// What is about to be recorded.
+struct EventDraft {
+    EventKind kind = EventKind::kLogStarted;
+    std::optional<ActorId> actor;
+    std::optional<std::int64_t> project;
+    std::optional<std::int64_t> change;
+    std::optional<std::int64_t> promotion;
+    std::optional<std::string> stage;
+    EventFields fields;
+    /// Free text as JSON: titles, names, paths, command lines. Kept beside the chain, which holds only its salted
+    /// hash, so that it can be taken away later.
+    std::optional<std::string> payload;
+};
+
+/// An event with its place in the log.
+struct Event : EventDraft {
+    std::int64_t seq = 0;
+    std::int64_t batch = 0;  ///< how many events of the same transaction came before it
+    Time at{};
+    bool redacted = false;  ///< it had a payload, which was taken away
+};
+
+}  // namespace gradus

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "store/model/digest.h"
+#include "store/model/promotion.h"
+
+namespace gradus {
+
+/// What a verdict is bound to. A verdict counts only for exactly this: another tree, rule, command or environment has
+/// another fingerprint.
+struct Evidence {
+    Digest tree;         ///< the resulting tree that was looked at
+    Digest change;       ///< the change set
+    Digest base;         ///< the base fingerprint
+    Digest rules;        ///< the rules in force
+    Digest check;        ///< command, environment and limits of the check
+    Digest environment;  ///< kernel, backend and version, guarantees, image
+
+    bool operator==(const Evidence&) const = default;
+    Digest fingerprint() const;
+};
+
+/// One check's answer about one promotion.
+struct CheckResult {
+    std::int64_t promotion = 0;
+    std::string check;
+    Cause verdict = Cause::kErrored;  ///< passed, failed, errored, timed-out, cancelled or inconclusive
+    Digest evidence;                  ///< Evidence::fingerprint()
+    std::optional<std::int64_t> exitCode;
+    std::int64_t wallMs = 0;
+    std::optional<Digest> log;  ///< an object
+};
+
+}  // namespace gradus

@@ -1,0 +1,138 @@
+#include "store/projection.h"
+
+#include "store/audit_log.h"
+#include "store/model/error.h"
+#include "store/model/promotion.h"
+
+namespace gradus {
+
+namespace {
+
+using Projector = void (*)(Sql&, const Event&);
+
+void nothing(Sql&, const Event&) {}
+
+std::int64_t required(const std::optional<std::int64_t>& id, const Event& event, std::string_view what) {
+    if (id) return *id;
+    throw Error(ErrorCode::kDamaged, "event {} ({}) names no {}", event.seq, nameOf(kEventKinds, event.kind), what);
+}
+
+void actorRegistered(Sql& sql, const Event& event) {
+    sql.run("insert into actor (id, kind, seq) values (?, ?, ?)", event.fields.number("id"), event.fields.text("kind"),
+            event.seq);
+}
+
+void projectRegistered(Sql& sql, const Event& event) {
+    sql.run("insert into project (id, device, inode, seq) values (?, ?, ?, ?)",
+            required(event.project, event, "project"), event.fields.number("device"), event.fields.number("inode"),
+            event.seq);
+}
+
+void rulesTrusted(Sql& sql, const Event& event) {
+    sql.run(
+        "insert into trusted_rules (project, rules, files, actor, seq) values (?, ?, ?, ?, ?) "
+        "on conflict (project) do update set rules = excluded.rules, files = excluded.files, actor = excluded.actor, "
+        "seq = excluded.seq",
+        required(event.project, event, "project"), event.fields.digest("rules"), event.fields.digest("files"),
+        required(event.actor, event, "actor"), event.seq);
+}
+
+void insertRevision(Sql& sql, const Event& event, std::int64_t number) {
+    sql.run("insert into revision (change, number, change_set, base, patch, seq) values (?, ?, ?, ?, ?, ?)",
+            required(event.change, event, "change"), number, event.fields.digest("change-set"),
+            event.fields.digest("base"), event.fields.digest("patch"), event.seq);
+}
+
+void changeSubmitted(Sql& sql, const Event& event) {
+    sql.run("insert into change (id, project, actor, sponsor, revision, seq) values (?, ?, ?, ?, 1, ?)",
+            required(event.change, event, "change"), required(event.project, event, "project"),
+            required(event.actor, event, "actor"), event.fields.optionalNumber("sponsor"), event.seq);
+    insertRevision(sql, event, 1);
+}
+
+void changeRevised(Sql& sql, const Event& event) {
+    const std::int64_t number = event.fields.number("revision");
+    insertRevision(sql, event, number);
+    sql.run("update change set revision = ? where id = ?", number, required(event.change, event, "change"));
+}
+
+void promotionOpened(Sql& sql, const Event& event) {
+    sql.run(
+        "insert into promotion (id, project, change, revision, stage, state, finished, cause, rules, undoes, "
+        "opened_at, moved_at, seq) "
+        "values (?, ?, ?, ?, ?, 'queued', 0, 'proceeded', ?, ?, ?, ?, ?)",
+        required(event.promotion, event, "promotion"), required(event.project, event, "project"),
+        required(event.change, event, "change"), event.fields.number("revision"), event.stage,
+        event.fields.digest("rules"), event.fields.optionalNumber("undoes"), toMillis(event.at), toMillis(event.at),
+        event.seq);
+}
+
+void promotionMoved(Sql& sql, const Event& event) {
+    const std::int64_t id = required(event.promotion, event, "promotion");
+    const std::string& to = event.fields.text("to");
+    const auto state = fromName(kPromotionStates, to);
+    if (!state) throw Error(ErrorCode::kDamaged, "event {} moves a promotion to the unknown state '{}'", event.seq, to);
+    // `finished` is only named when it changes: naming it makes SQLite write the index of unfinished ones anew.
+    const std::string_view statement =
+        isFinal(*state) ? "update promotion set state = ?, cause = ?, moved_at = ?, seq = ?, finished = 1 where id = ? "
+                          "and state = ?"
+                        : "update promotion set state = ?, cause = ?, moved_at = ?, seq = ? where id = ? and state = ?";
+    const std::int64_t changed = sql.run(statement, to, event.fields.text("cause"), toMillis(event.at), event.seq, id,
+                                         event.fields.text("from"));
+    if (changed != 1)
+        throw Error(ErrorCode::kNotAllowed, "promotion p{} is no longer {}: somebody moved it meanwhile", id,
+                    event.fields.text("from"));
+}
+
+void checkFinished(Sql& sql, const Event& event) {
+    sql.run(
+        "insert into check_result (seq, promotion, name, verdict, evidence, exit_code, wall_ms, log) values (?, ?, ?, "
+        "?, ?, ?, ?, ?)",
+        event.seq, required(event.promotion, event, "promotion"), event.fields.text("check"),
+        event.fields.text("verdict"), event.fields.digest("evidence"), event.fields.optionalNumber("exit"),
+        event.fields.number("wall-ms"), event.fields.optionalDigest("log"));
+}
+
+void payloadRedacted(Sql& sql, const Event& event) {
+    sql.run("insert into redaction (seq, by_event) values (?, ?)", event.fields.number("seq"), event.seq);
+}
+
+struct Row {
+    EventKind kind;
+    Projector projector;
+};
+constexpr std::array kProjectors{
+    Row{EventKind::kLogStarted, nothing},
+    Row{EventKind::kLogReanchored, nothing},
+    Row{EventKind::kActorRegistered, actorRegistered},
+    Row{EventKind::kProjectRegistered, projectRegistered},
+    Row{EventKind::kRulesTrusted, rulesTrusted},
+    Row{EventKind::kChangeSubmitted, changeSubmitted},
+    Row{EventKind::kChangeRevised, changeRevised},
+    Row{EventKind::kPromotionOpened, promotionOpened},
+    Row{EventKind::kPromotionMoved, promotionMoved},
+    Row{EventKind::kCheckFinished, checkFinished},
+    Row{EventKind::kPayloadRedacted, payloadRedacted},
+    Row{EventKind::kClockWentBack, nothing},
+};
+static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
+
+}  // namespace
+
+void project(Sql& sql, const Event& event) {
+    for (const Row& row : kProjectors)
+        if (row.kind == event.kind) return row.projector(sql, event);
+}
+
+void replay(Sql& log, Sql& state, std::int64_t from, std::int64_t to, std::int64_t* reached) {
+    auto rows = log(
+        "select seq, at, batch, kind, actor, project, change, promotion, stage, body, payload_digest, hash from event "
+        "where seq between ? and ? order by seq",
+        from, to);
+    while (rows.step()) {
+        if (reached != nullptr) *reached = rows.number(0);
+        project(state, eventFromRow(rows, std::nullopt));
+    }
+}
+
+}  // namespace gradus

@@ -1,0 +1,187 @@
+#include "store/records.h"
+
+#include <nlohmann/json.hpp>
+
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr std::string_view kPromotionColumns =
+    "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at from promotion ";
+
+template <typename Enum, std::size_t kCount>
+Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
+    if (const auto value = fromName(table, word)) return *value;
+    throw Error(ErrorCode::kDamaged, "the database holds the unknown word '{}'", word)
+        .hint("run `gradus audit verify`");
+}
+
+/// A text field of a payload, which is a JSON object we wrote.
+std::optional<std::string> payloadText(const std::optional<std::string>& payload, const char* key) {
+    if (!payload) return std::nullopt;
+    const auto json = nlohmann::json::parse(*payload, nullptr, false);
+    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return std::nullopt;
+    return json[key].get<std::string>();
+}
+
+Promotion promotionFromRow(const Sql::Call& row) {
+    Promotion promotion;
+    promotion.id = row.number(0);
+    promotion.project = row.number(1);
+    promotion.change = row.number(2);
+    promotion.revision = row.number(3);
+    promotion.stage = row.text(4);
+    promotion.state = enumFrom(kPromotionStates, row.view(5));
+    promotion.cause = enumFrom(kCauses, row.view(6));
+    promotion.rules = row.digest(7);
+    promotion.undoes = row.optionalNumber(8);
+    promotion.openedAt = fromMillis(row.number(9));
+    promotion.movedAt = fromMillis(row.number(10));
+    return promotion;
+}
+
+std::vector<Promotion> allPromotions(Sql::Call rows) {
+    std::vector<Promotion> out;
+    while (rows.step()) out.push_back(promotionFromRow(rows));
+    return out;
+}
+
+Change changeFromRow(const Sql::Call& row) {
+    Change change;
+    change.id = row.number(0);
+    change.project = row.number(1);
+    change.actor = row.number(2);
+    change.sponsor = row.optionalNumber(3);
+    change.revision = row.number(4);
+    change.changeSet = row.digest(5);
+    change.base = row.digest(6);
+    change.patch = row.digest(7);
+    change.submittedAt = fromMillis(row.number(8));
+    change.title = payloadText(row.optionalText(9), "title");
+    return change;
+}
+
+}  // namespace
+
+std::optional<ActorId> Records::findActor(const Actor& actor) const {
+    return sql().number(
+        "select a.id from actor a join payload p on p.seq = a.seq "
+        "where a.kind = ? and json_extract(p.text, '$.name') = ?",
+        nameOf(kActorKinds, actor.kind), actor.name);
+}
+
+std::optional<Actor> Records::actor(ActorId id) const {
+    auto row = sql()("select a.kind, p.text from actor a join payload p on p.seq = a.seq where a.id = ?", id);
+    if (!row.step()) return std::nullopt;
+    return Actor{enumFrom(kActorKinds, row.view(0)), payloadText(row.text(1), "name").value_or("")};
+}
+
+std::optional<std::int64_t> Records::findProject(const ProjectIdentity& project) const {
+    return sql().number(
+        "select j.id from project j join payload p on p.seq = j.seq "
+        "where j.inode = ? and j.device = ? and json_extract(p.text, '$.path') = ?",
+        project.inode, project.device, project.path.native());
+}
+
+std::optional<ProjectIdentity> Records::project(std::int64_t id) const {
+    auto row = sql()(
+        "select j.device, j.inode, p.text from project j left join payload p on p.seq = j.seq where j.id = ?", id);
+    if (!row.step()) return std::nullopt;
+    return ProjectIdentity{payloadText(row.optionalText(2), "path").value_or(""), row.number(0), row.number(1)};
+}
+
+std::optional<TrustedRules> Records::trustedRules(std::int64_t project) const {
+    auto row = sql()(
+        "select t.rules, t.files, t.actor, e.at from trusted_rules t join event e on e.seq = t.seq where t.project = ?",
+        project);
+    if (!row.step()) return std::nullopt;
+    return TrustedRules{row.digest(0), row.digest(1), row.number(2), fromMillis(row.number(3))};
+}
+
+std::optional<Change> Records::change(std::int64_t id) const {
+    auto row = sql()(
+        "select c.id, c.project, c.actor, c.sponsor, c.revision, r.change_set, r.base, r.patch, e.at, p.text from "
+        "change c "
+        "join revision r on r.change = c.id and r.number = c.revision join event e on e.seq = c.seq "
+        "left join payload p on p.seq = c.seq where c.id = ?",
+        id);
+    if (!row.step()) return std::nullopt;
+    return changeFromRow(row);
+}
+
+std::optional<std::int64_t> Records::latestChange(std::int64_t project) const {
+    return sql().number("select max(id) from change where project = ?", project);
+}
+
+std::vector<Change> Records::changes(std::int64_t project, std::int64_t limit) const {
+    auto rows = sql()(
+        "select c.id, c.project, c.actor, c.sponsor, c.revision, r.change_set, r.base, r.patch, e.at, p.text from "
+        "change c "
+        "join revision r on r.change = c.id and r.number = c.revision join event e on e.seq = c.seq "
+        "left join payload p on p.seq = c.seq where c.project = ? order by c.id desc limit ?",
+        project, limit);
+    std::vector<Change> out;
+    while (rows.step()) out.push_back(changeFromRow(rows));
+    return out;
+}
+
+std::optional<Promotion> Records::promotion(std::int64_t id) const {
+    static const std::string kSql = std::string(kPromotionColumns) + "where id = ?";
+    auto row = sql()(kSql, id);
+    if (!row.step()) return std::nullopt;
+    return promotionFromRow(row);
+}
+
+std::vector<Promotion> Records::promotionsOf(std::int64_t change) const {
+    static const std::string kSql = std::string(kPromotionColumns) + "where change = ? order by id";
+    return allPromotions(sql()(kSql, change));
+}
+
+std::vector<Promotion> Records::unfinished(std::int64_t project) const {
+    static const std::string kSql = std::string(kPromotionColumns) + "where project = ? and finished = 0 order by id";
+    return allPromotions(sql()(kSql, project));
+}
+
+std::vector<CheckResult> Records::checkResults(std::int64_t promotion) const {
+    auto rows = sql()(
+        "select name, verdict, evidence, exit_code, wall_ms, log from check_result where promotion = ? order by seq",
+        promotion);
+    std::vector<CheckResult> out;
+    while (rows.step())
+        out.push_back({promotion, rows.text(0), enumFrom(kCauses, rows.view(1)), rows.digest(2), rows.optionalNumber(3),
+                       rows.number(4), rows.optionalDigest(5)});
+    return out;
+}
+
+StoreCounts Records::counts() const {
+    // Every id is dense by construction, so the largest is the count; counting rows would read whole tables.
+    const auto largest = [&](std::string_view statement) { return sql().number(statement).value_or(0); };
+    StoreCounts counts;
+    counts.events = largest("select max(seq) from event");
+    counts.redactions = largest("select count(*) from redaction");
+    counts.projects = largest("select max(id) from project");
+    counts.changes = largest("select max(id) from change");
+    counts.promotions = largest("select max(id) from promotion");
+    counts.unfinished = largest("select count(*) from promotion where finished = 0");
+    return counts;
+}
+
+std::vector<Digest> Records::changeSets() const {
+    auto rows = sql()("select distinct change_set from revision");
+    std::vector<Digest> out;
+    while (rows.step()) out.push_back(rows.digest(0));
+    return out;
+}
+
+std::vector<Digest> Records::referencedObjects() const {
+    auto rows = sql()(
+        "select change_set from revision union select files from trusted_rules union "
+        "select log from check_result where log is not null");
+    std::vector<Digest> out;
+    while (rows.step()) out.push_back(rows.digest(0));
+    return out;
+}
+
+}  // namespace gradus

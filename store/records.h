@@ -1,0 +1,77 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/model/actor.h"
+#include "store/model/change.h"
+#include "store/model/evidence.h"
+#include "store/model/promotion.h"
+#include "store/sql.h"
+
+namespace gradus {
+
+/// What makes a directory this project and no other.
+struct ProjectIdentity {
+    std::filesystem::path path;  ///< real: absolute, no links
+    std::int64_t device = 0;
+    std::int64_t inode = 0;
+    bool operator==(const ProjectIdentity&) const = default;
+};
+
+/// The rules a person trusted last.
+struct TrustedRules {
+    Digest rules;  ///< digest of the set of files
+    Digest files;  ///< the object that holds them
+    ActorId actor = 0;
+    Time at{};
+};
+
+struct StoreCounts {
+    std::int64_t events = 0;
+    std::int64_t redactions = 0;
+    std::int64_t projects = 0;
+    std::int64_t changes = 0;
+    std::int64_t promotions = 0;
+    std::int64_t unfinished = 0;
+};
+
+/// What is remembered, to be asked. "Not found" is an answer. One thread at a time.
+class Records {
+  public:
+    explicit Records(Sql& sql) : sql_(&sql) {}
+
+    std::optional<ActorId> findActor(const Actor& actor) const;
+    /// Nothing once the name is redacted.
+    std::optional<Actor> actor(ActorId id) const;
+    std::optional<std::int64_t> findProject(const ProjectIdentity& project) const;
+    std::optional<ProjectIdentity> project(std::int64_t id) const;
+    std::optional<TrustedRules> trustedRules(std::int64_t project) const;
+
+    std::optional<Change> change(std::int64_t id) const;
+    std::optional<std::int64_t> latestChange(std::int64_t project) const;
+    /// Newest first.
+    std::vector<Change> changes(std::int64_t project, std::int64_t limit) const;
+
+    std::optional<Promotion> promotion(std::int64_t id) const;
+    std::vector<Promotion> promotionsOf(std::int64_t change) const;
+    /// Oldest first.
+    std::vector<Promotion> unfinished(std::int64_t project) const;
+    std::vector<CheckResult> checkResults(std::int64_t promotion) const;
+
+    StoreCounts counts() const;
+    /// Every object that a row names. Objects named inside those objects are the caller's to follow.
+    std::vector<Digest> referencedObjects() const;
+    /// Those among them that hold a change set.
+    std::vector<Digest> changeSets() const;
+
+  protected:
+    Sql& sql() const { return *sql_; }
+
+  private:
+    Sql* sql_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,92 @@
+#include "store/state_compare.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <sqlite3.h>
+
+#include <array>
+#include <limits>
+
+#include "store/projection.h"
+#include "store/schema.h"
+
+namespace gradus {
+
+namespace {
+
+struct TableQuery {
+    std::string_view table;
+    std::string_view sql;  ///< every column, by key; column 0 is the key people know, the last one the event
+};
+// One per state table; kept beside kStateTables by the assertion below.
+constexpr std::array kTables{
+    TableQuery{"redaction", "select seq, by_event, by_event from redaction order by seq"},
+    TableQuery{"actor", "select id, kind, seq from actor order by id"},
+    TableQuery{"project", "select id, device, inode, seq from project order by id"},
+    TableQuery{"trusted_rules", "select project, rules, files, actor, seq from trusted_rules order by project"},
+    TableQuery{"change", "select id, project, actor, sponsor, revision, seq from change order by id"},
+    TableQuery{"revision", "select change, number, change_set, base, patch, seq from revision order by change, number"},
+    TableQuery{
+        "promotion",
+        "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, seq "
+        "from promotion order by id"},
+    TableQuery{
+        "check_result",
+        "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, seq from check_result order by seq"},
+};
+static_assert(kTables.size() == kStateTables.size(), "every state table is compared");
+
+bool sameRow(const Sql::Call& a, const Sql::Call& b) {
+    for (int column = 0; column < a.columns(); ++column)
+        if (a.isNull(column) != b.isNull(column) || a.view(column) != b.view(column)) return false;
+    return true;
+}
+
+struct EndRead {
+    Sql& sql;
+    ~EndRead() {
+        if (sqlite3_get_autocommit(sql.database().getHandle()) == 0) sql.database().tryExec("rollback");
+    }
+};
+
+std::optional<StateMismatch> compareTable(const TableQuery& query, Sql& real, Sql& rebuilt) {
+    auto is = real(query.sql);
+    auto should = rebuilt(query.sql);
+    while (true) {
+        const bool haveIs = is.step();
+        const bool haveShould = should.step();
+        if (!haveIs && !haveShould) return std::nullopt;
+        if (haveIs && haveShould && sameRow(is, should)) continue;
+        const Sql::Call& shown = haveShould ? should : is;
+        const std::string_view what = !haveIs       ? "is missing"
+                                      : !haveShould ? "follows from no event"
+                                                    : "is not what its events say";
+        return StateMismatch{shown.number(shown.columns() - 1),
+                             fmt::format("row {} of table {} {}", shown.number(0), query.table, what)};
+    }
+}
+
+}  // namespace
+
+std::optional<StateMismatch> compareState(Sql& sql, std::int64_t head) {
+    Sql scratch;
+    // Only the projection is rebuilt here: the events its rows point to stay in the real database.
+    scratch.script("pragma foreign_keys = off; pragma synchronous = off");
+    migrate(scratch);
+    scratch.script("begin");
+    const EndRead endRead{sql};
+    std::int64_t reached = 0;
+    try {
+        // The bulk before the read transaction, what was written meanwhile inside it: the comparison needs one moment,
+        // but a long read would keep the write-ahead log from being reset.
+        replay(sql, scratch, 1, head, &reached);
+        sql.script("begin");
+        replay(sql, scratch, head + 1, std::numeric_limits<std::int64_t>::max(), &reached);
+    } catch (const Error& e) {
+        return StateMismatch{reached, fmt::format("the events cannot be projected: {}", e.what())};
+    }
+    for (const TableQuery& query : kTables)
+        if (auto mismatch = compareTable(query, sql, scratch)) return mismatch;
+    return std::nullopt;
+}
+
+}  // namespace gradus

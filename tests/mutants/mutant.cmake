@@ -1,0 +1,24 @@
+# gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME, built with a copy of SOURCE in
+# which each `old` is replaced by its `new`. Production code has no switches for this: the copy is made here, and its
+# object comes before the library, so that the linker never takes the original out of it. A text that is not there
+# exactly once stops the configuration: a mutant that mutates nothing would prove nothing.
+function(gradus_writer_mutant name source)
+    set(original ${PROJECT_SOURCE_DIR}/${source})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${original})
+    file(READ ${original} text)
+    math(EXPR last "${ARGC} - 1")
+    foreach(old RANGE 2 ${last} 2)
+        math(EXPR new "${old} + 1")
+        string(FIND "${text}" "${ARGV${old}}" first)
+        string(FIND "${text}" "${ARGV${old}}" final REVERSE)
+        if(first EQUAL -1 OR NOT first EQUAL final)
+            message(FATAL_ERROR "mutant ${name}: ${source} does not contain exactly once: ${ARGV${old}}")
+        endif()
+        string(REPLACE "${ARGV${old}}" "${ARGV${new}}" text "${text}")
+    endforeach()
+    get_filename_component(file ${source} NAME)
+    set(mutated ${CMAKE_CURRENT_BINARY_DIR}/${name}/${file})
+    file(GENERATE OUTPUT ${mutated} CONTENT "${text}")
+    add_executable(store_writer_${name} ${PROJECT_SOURCE_DIR}/tests/store/store_writer.cpp ${mutated})
+    target_link_libraries(store_writer_${name} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 gradus::warnings)
+endfunction()
