@@ -114,6 +114,11 @@ HostProject::HostProject(const Identity& owner, const fs::path& parent) : owner_
 
 HostProject::~HostProject() {
     std::error_code ignored;
+    // An overlay leaves a directory of mode 0 in its work directory, which an ordinary user must open up to remove.
+    for (fs::recursive_directory_iterator it(path_, ignored); it != fs::recursive_directory_iterator();
+         it.increment(ignored))
+        if (it->is_directory(ignored) && !it->is_symlink(ignored))
+            fs::permissions(it->path(), fs::perms::owner_all, fs::perm_options::add, ignored);
     fs::remove_all(path_, ignored);
 }
 
