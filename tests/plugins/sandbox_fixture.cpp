@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "plugins/isolation/jail/system.h"
 #include "store/file.h"
 #include "store/model/digest.h"
 
@@ -31,8 +32,7 @@ std::map<pid_t, pid_t> parents() {
     for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
         const std::string name = entry.path().filename();
         if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-        std::ifstream file(entry.path() / "stat");
-        std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+        const std::string text = readText(entry.path() / "stat").value_or("");  // it may be gone by now
         const std::size_t bracket = text.rfind(')');
         if (bracket == std::string::npos) continue;
         parentOf[std::stoi(name)] = std::stoi(text.substr(bracket + 4));
