@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
 #include "pipeline/service/project.h"
@@ -56,11 +57,12 @@ Result lint(Service& service, Context& context) {
                   .text = renderDiagnostics(diagnostics, context.paint.usesColour())};
     if (const std::size_t errors = errorCount(diagnostics); errors > 0) {
         result.exit = Exit::kUsage;
-        result.problem = Problem{"usage", fmt::format("{} has {} error{}", linted.name, errors, errors == 1 ? "" : "s"),
+        result.problem = Problem{"usage", fmt::format("{} has {}", linted.name, counted(errors, "error")),
                                  "mend the places above and lint again"};
     } else {
-        result.text += fmt::format("{}  {}: {} stages, {} checks\n", context.paint(Style::kGreen, "ok"), linted.name,
-                                   linted.result.pipeline->stages.size(), linted.result.pipeline->checks.size());
+        result.text += fmt::format("{}  {}: {}, {}\n", context.paint(Style::kGreen, "ok"), linted.name,
+                                   counted(linted.result.pipeline->stages.size(), "stage"),
+                                   counted(linted.result.pipeline->checks.size(), "check"));
         result.next = {"gradus policy show", "gradus trust"};
     }
     return result;

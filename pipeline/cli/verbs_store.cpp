@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
@@ -35,14 +36,15 @@ Result check(Service& service, Context& context) {
         .data = {{"problems", problems}, {"counts", countsJson(report.counts)}, {"objects", report.objects.objects}},
         .next = {"gradus audit verify"}};
     if (problems.empty()) {
-        result.text = fmt::format("{}  {} events, {} objects ({})\n", context.paint(Style::kGreen, "ok"),
-                                  report.counts.events, report.objects.objects, humanSize(report.objects.bytes));
+        result.text =
+            fmt::format("{}  {}, {} ({})\n", context.paint(Style::kGreen, "ok"), counted(report.counts.events, "event"),
+                        counted(report.objects.objects, "object"), humanSize(report.objects.bytes));
         return result;
     }
     for (const Json& problem : problems)
         result.text += context.paint(Style::kRed, "problem: ") + problem.get<std::string>() + "\n";
     result.exit = Exit::kFailed;
-    result.problem = Problem{"damaged", fmt::format("{} problems in the store", problems.size()),
+    result.problem = Problem{"damaged", fmt::format("{} in the store", counted(problems.size(), "problem")),
                              "restore the latest backup; keep the damaged directory aside"};
     return result;
 }
@@ -99,8 +101,9 @@ Result collect(Service& service, Context& /*context*/) {
               {"young", report.young},
               {"temporaries", report.temporaries}};
     return {.data = std::move(data),
-            .text = fmt::format("removed {} objects ({}), kept {} in use and {} younger than a day\n", report.removed,
-                                humanSize(report.removedBytes), report.referenced, report.young)};
+            .text = fmt::format("removed {} ({}), kept {} in use and {} younger than a day\n",
+                                counted(report.removed, "object"), humanSize(report.removedBytes), report.referenced,
+                                report.young)};
 }
 
 }  // namespace
