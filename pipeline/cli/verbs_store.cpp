@@ -85,7 +85,8 @@ Result backup(Service& service, Context& context) {
     service.backup(target);
     return {.data = {{"backup", target.native()}},
             .text = fmt::format("backed up to {}; it is a state directory of its own\n", target.native()),
-            .next = {fmt::format("GRADUS_HOME={} gradus audit verify", std::filesystem::absolute(target).native())}};
+            .next = {fmt::format("GRADUS_HOME={} gradus audit verify",
+                                 std::filesystem::absolute(target).lexically_normal().native())}};
 }
 
 Result rebuild(Service& service, Context& /*context*/) {
