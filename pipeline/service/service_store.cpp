@@ -60,7 +60,8 @@ StatsReport Service::stats() {
     StatsReport report{state().root, store->records().counts(), store->sizes(), sizeOf(state().anchor()), 0, 0};
     std::error_code error;
     for (fs::recursive_directory_iterator it(state().objects(), error), end; !error && it != end; it.increment(error)) {
-        if (!it->is_regular_file(error)) continue;
+        // Objects lie one folder deep; beside those folders is only the mark of the format.
+        if (it.depth() == 0 || !it->is_regular_file(error)) continue;
         ++report.objects;
         report.objectBytes += it->file_size(error);
     }
