@@ -51,6 +51,12 @@ Store* Service::reading() {
     return store_ ? &*store_ : nullptr;
 }
 
+Store& Service::existing() {
+    if (Store* store = reading()) return *store;
+    throw Error(ErrorCode::kNotFound, "there is no store at {} yet", state().root.native())
+        .hint("it is made by the first command that records something, such as `gradus trust`");
+}
+
 StatusReport Service::status(const fs::path& directory) {
     StatusReport report;
     report.rules = rules(directory);

@@ -128,6 +128,8 @@ class Service {
     Store& writing();
     /// Nothing if there is no store yet.
     Store* reading();
+    /// Throws Error(kNotFound) if there is no store yet.
+    Store& existing();
     Objects objects() const { return {state().objects(), around_.clock}; }
     AuditQuery resolve(const AuditRequest& request, const Store& store);
 

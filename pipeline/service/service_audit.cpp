@@ -77,12 +77,19 @@ std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {
 
 void Service::redact(std::int64_t seq, const Actor& by) {
     if (by.kind != ActorKind::kPerson)
-        throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log");
+        throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log; {}:{} is none",
+                    nameOf(kActorKinds, by.kind), by.name)
+            .hint("ask the person you work for to run `gradus audit redact`");
+    existing();
     writing().write([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
 }
 
 void Service::reanchor(const Actor& by) {
-    if (by.kind != ActorKind::kPerson) throw Error(ErrorCode::kNotAllowed, "only a person can start a new anchor");
+    if (by.kind != ActorKind::kPerson)
+        throw Error(ErrorCode::kNotAllowed, "only a person can start a new anchor; {}:{} is none",
+                    nameOf(kActorKinds, by.kind), by.name)
+            .hint("ask the person you work for to run `gradus audit reanchor`");
+    existing();
     Store& store = writing();
     ActorId actor = 0;
     store.write([&](Writer& writer) { actor = writer.actor(by); });

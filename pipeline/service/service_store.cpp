@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
-Error nothingYet(const StateDirectory& state) {
-    return Error(ErrorCode::kNotFound, "there is no store at {} yet", state.root.native())
-        .hint("it is made by the first command that records something, such as `gradus trust`");
-}
-
 /// What a row names, and what the change sets among those name in turn.
 std::unordered_set<Digest> liveObjects(const Records& records, const Objects& objects) {
     std::unordered_set<Digest> live;
@@ -45,19 +40,17 @@ std::uintmax_t sizeOf(const fs::path& path) {
 }  // namespace
 
 StoreReport Service::checkStore() {
-    Store* store = reading();
-    if (store == nullptr) throw nothingYet(state());
+    Store& store = existing();
     StoreReport report;
-    report.problems = store->check();
-    report.counts = store->records().counts();
+    report.problems = store.check();
+    report.counts = store.records().counts();
     if (fs::exists(state().objects())) report.objects = objects().check();
     return report;
 }
 
 StatsReport Service::stats() {
-    Store* store = reading();
-    if (store == nullptr) throw nothingYet(state());
-    StatsReport report{state().root, store->records().counts(), store->sizes(), sizeOf(state().anchor()), 0, 0};
+    Store& store = existing();
+    StatsReport report{state().root, store.records().counts(), store.sizes(), sizeOf(state().anchor()), 0, 0};
     std::error_code error;
     for (fs::recursive_directory_iterator it(state().objects(), error), end; !error && it != end; it.increment(error)) {
         // Objects lie one folder deep; beside those folders is only the mark of the format.
@@ -69,7 +62,7 @@ StatsReport Service::stats() {
 }
 
 void Service::rebuild() {
-    if (reading() == nullptr) throw nothingYet(state());
+    existing();
     writing().rebuild();
 }
 
@@ -82,8 +75,7 @@ SweepReport Service::sweep(Milliseconds grace) {
 }
 
 void Service::backup(const fs::path& target) {
-    Store* store = reading();
-    if (store == nullptr) throw nothingYet(state());
+    Store& store = existing();
     if (fs::exists(fs::symlink_status(target)))
         throw Error(ErrorCode::kUsage, "{} is there already", target.native())
             .hint("give a new name; a backup replaces nothing");
@@ -94,8 +86,8 @@ void Service::backup(const fs::path& target) {
     try {
         makeDirectories(copy.root);
         // The database first: objects are never changed, so whatever it refers to is still there afterwards.
-        store->backup(copy.database());
-        store->copyAnchor(copy);
+        store.backup(copy.database());
+        store.copyAnchor(copy);
         if (fs::exists(state().objects())) fs::copy(state().objects(), copy.objects(), fs::copy_options::recursive);
         const FileDescriptor directory = openFile(copy.root, O_RDONLY | O_DIRECTORY);
         if (::syncfs(directory.get()) != 0)
