@@ -10,15 +10,20 @@ namespace gradus {
 
 namespace {
 
-std::int64_t changeNumber(const std::string& text, const Records& records) {
+std::int64_t changeNumber(const std::string& text) {
     const auto handle = parseHandle(text);
     if (!handle || handle->kind != HandleKind::kChange)
         throw Error(ErrorCode::kUsage, "'{}' is not the handle of a change", text)
             .hint("a change is written c12, or c12.2 for its second revision");
-    if (!records.change(handle->number))
+    return handle->number;
+}
+
+std::int64_t knownChange(const std::string& text, const Records& records) {
+    const std::int64_t number = changeNumber(text);
+    if (!records.change(number))
         throw Error(ErrorCode::kNotFound, "there is no change {}", text)
             .hint("`gradus audit query --event change.submitted` lists them");
-    return handle->number;
+    return number;
 }
 
 std::string actorText(const Records& records, ActorId id) {
@@ -35,7 +40,7 @@ AuditVerdict Service::verifyAudit(const VerifyProgress& progress) {
 
 AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
     AuditQuery query = request.query;
-    if (request.change) query.change = changeNumber(*request.change, store.records());
+    if (request.change) query.change = knownChange(*request.change, store.records());
     if (request.actor) {
         query.actors = actorsNamed(const_cast<Store&>(store).sql(), *request.actor);
         if (query.actors.empty())
@@ -52,6 +57,7 @@ AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
 }
 
 std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {
+    if (request.change) changeNumber(*request.change);  // a slip is a slip, also where nothing is recorded yet
     Store* store = reading();
     if (store == nullptr) return {};
     std::vector<AuditEntry> entries;
