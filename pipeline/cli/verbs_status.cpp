@@ -89,7 +89,7 @@ std::vector<Verb> statusVerbs(const OpenService& open) {
              .group = Group::kAnswer,
              .summary = "show where this project stands and what to do next",
              .examples = {{"gradus status", "this project"},
-                          {"gradus -C ../shop status --json", "another one, for programs"}},
+                          {"gradus status -C ../shop --json", "another one, for programs"}},
              .onFrontPage = true,
              .handler = withService(open, showStatus)}};
 }
