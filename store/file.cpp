@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 
@@ -86,8 +87,10 @@ void syncDirectory(const fs::path& directory) {
 }
 
 void writeFileDurably(const fs::path& path, std::string_view bytes, mode_t mode) {
+    // Unique among threads and processes: two writers of one path must not share a temporary.
+    static std::atomic<unsigned> counter{0};
     fs::path temporary = path;
-    temporary += ".tmp." + std::to_string(::getpid());
+    temporary += fmt::format(".tmp.{}.{}", ::getpid(), counter++);
     try {
         const FileDescriptor file = openFile(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
         writeAll(file.get(), bytes, temporary);
@@ -103,8 +106,8 @@ void writeFileDurably(const fs::path& path, std::string_view bytes, mode_t mode)
 void makeDirectories(const fs::path& directory) {
     if (directory.has_parent_path() && directory != directory.parent_path() && !fs::exists(directory.parent_path()))
         makeDirectories(directory.parent_path());
-    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
-    fail("create the directory", directory, errno);
+    if (::mkdir(directory.c_str(), 0700) == 0) return syncDirectory(fs::absolute(directory).parent_path());
+    if (errno != EEXIST) fail("create the directory", directory, errno);
 }
 
 }  // namespace gradus

@@ -48,7 +48,7 @@ void syncDirectory(const std::filesystem::path& directory);
 /// Replaces `path` as a whole: a reader sees the old bytes or the new ones, also after a power cut.
 void writeFileDurably(const std::filesystem::path& path, std::string_view bytes, mode_t mode = 0600);
 
-/// Creates `directory` and its parents (mode 0700) where missing.
+/// Creates `directory` and its parents (mode 0700) where missing; they survive a power cut.
 void makeDirectories(const std::filesystem::path& directory);
 
 }  // namespace gradus
