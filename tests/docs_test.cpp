@@ -16,10 +16,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <iostream>
+#include <optional>
 #include <span>
+#include <sstream>
 
 #include "pipeline/service/project.h"
 #include "store/store.h"

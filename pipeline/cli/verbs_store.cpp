@@ -68,14 +68,14 @@ Result stats(Service& service, Context& /*context*/) {
         "projects      {}\n"
         "changes       {}\n"
         "promotions    {} ({} unfinished)\n"
-        "objects       {} files, {}\n"
+        "objects       {}, {}\n"
         "anchor        {}\n"
         "ballast       {}\n",
         report.home.native(), report.sizes.schema, humanSize(report.sizes.database),
         humanSize(report.sizes.writeAheadLog), static_cast<double>(report.sizes.database) / events,
         report.counts.events, report.counts.redactions, report.counts.projects, report.counts.changes,
-        report.counts.promotions, report.counts.unfinished, report.objects, humanSize(report.objectBytes),
-        humanSize(report.anchorBytes),
+        report.counts.promotions, report.counts.unfinished, counted(report.objects, "file"),
+        humanSize(report.objectBytes), humanSize(report.anchorBytes),
         report.sizes.ballast ? "set aside for a full disk" : "missing: it is set aside again when there is room");
     return {.data = std::move(data), .text = std::move(text)};
 }
