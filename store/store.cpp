@@ -3,6 +3,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/ballast.h"
@@ -38,7 +39,8 @@ void configure(Sql& sql, Sql::Mode mode) {
     if (mode == Sql::Mode::kReadWrite) sql.script("pragma journal_mode = wal");
     sql.script(
         "pragma synchronous = full; pragma foreign_keys = on; pragma wal_autocheckpoint = 0; pragma mmap_size = 0;"
-        "pragma trusted_schema = off; pragma recursive_triggers = on; pragma cache_size = -16000");
+        "pragma trusted_schema = off; pragma recursive_triggers = on; pragma cache_size = -16000;"
+        "pragma secure_delete = on");  // a redacted text must not linger in the file
     demandPragma(sql, "synchronous", "2");
     demandPragma(sql, "foreign_keys", "1");
     if (mode == Sql::Mode::kReadWrite) demandPragma(sql, "journal_mode", "wal");
@@ -195,6 +197,9 @@ Store& Store::operator=(Store&&) noexcept = default;
 
 Store Store::openForWriting(const StateDirectory& state, Surroundings surroundings) {
     prepareState(state);
+    // Made here, because SQLite would make it readable for everyone, and not opened: closing a descriptor of it would
+    // drop the locks of this process's other connections. The files beside it take its mode.
+    ::mknod(state.database().c_str(), S_IFREG | 0600, 0);
     auto inside = std::make_unique<Inside>(state, std::move(surroundings), Sql::Mode::kReadWrite);
     const WriterLock lock = inside->lock();
     Ballast(state.ballast()).restore();
@@ -297,13 +302,17 @@ void Store::backup(const fs::path& target) {
 void Store::copyAnchor(const StateDirectory& backup) {
     Sql copy(backup.database(), Sql::Mode::kReadOnly);
     const AnchorPoint head = chainHead(copy).point;
-    const auto content = anchor().read();
-    if (!content) return;
-    writeFileDurably(backup.anchor(), anchorText(*content, head.seq));
+    if (const auto content = anchor().read()) writeFileDurably(backup.anchor(), anchorText(*content, head.seq));
     if (const auto key = fs::status(inside_->state.key()); fs::is_regular_file(key)) {
         fs::copy_file(inside_->state.key(), backup.key());
         fs::permissions(backup.key(), fs::perms::owner_read | fs::perms::owner_write);
     }
+}
+
+void Store::emptyWriteAheadLog() {
+    const WriterLock lock = inside_->lock();
+    sqlite3_wal_checkpoint_v2(inside_->sql.database().getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                              nullptr);
 }
 
 std::vector<std::string> Store::check() {

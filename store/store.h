@@ -113,6 +113,8 @@ class Store {
     void backup(const std::filesystem::path& target);
     /// The anchor and the key that belong to a backup made just before: the anchor as far as that database goes.
     void copyAnchor(const StateDirectory& backup);
+    /// Moves everything into the database file, as far as readers allow: what was deleted is then gone from the disk.
+    void emptyWriteAheadLog();
     /// Problems SQLite finds in its own file and dangling references; empty if there are none. Reads everything.
     std::vector<std::string> check();
 

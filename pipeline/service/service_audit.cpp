@@ -88,6 +88,7 @@ void Service::redact(std::int64_t seq, const Actor& by) {
             .hint("ask the person you work for to run `gradus audit redact`");
     existing();
     writing().write([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
+    writing().emptyWriteAheadLog();  // the text would otherwise stay in it until it is reused
 }
 
 void Service::reanchor(const Actor& by) {

@@ -44,7 +44,12 @@ StoreReport Service::checkStore() {
     StoreReport report;
     report.problems = store.check();
     report.counts = store.records().counts();
-    if (fs::exists(state().objects())) report.objects = objects().check();
+    if (!fs::exists(state().objects())) return report;
+    const Objects all = objects();
+    report.objects = all.check();
+    for (const Digest& digest : store.records().referencedObjects())
+        if (!all.contains(digest))
+            report.problems.push_back(fmt::format("the object {} is referred to and missing", digest.brief()));
     return report;
 }
 
