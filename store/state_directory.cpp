@@ -36,7 +36,8 @@ fs::path absolute(const std::string& name, const std::string& value) {
     if (value.front() != '/')
         throw Error(ErrorCode::kUsage, "{} is '{}', which is not an absolute path", name, value)
             .hint("give it as a full path, starting with /");
-    return fs::path(value).lexically_normal();
+    fs::path path = fs::path(value).lexically_normal();
+    return path.has_filename() ? path : path.parent_path();
 }
 
 void refuseUntrusted(const fs::path& root) {

@@ -38,7 +38,8 @@ void configure(Sql& sql, Sql::Mode mode) {
     if (mode == Sql::Mode::kReadWrite) sql.script("pragma journal_mode = wal");
     sql.script(
         "pragma synchronous = full; pragma foreign_keys = on; pragma wal_autocheckpoint = 0; pragma mmap_size = 0;"
-        "pragma trusted_schema = off; pragma recursive_triggers = on; pragma cache_size = -16000");
+        "pragma trusted_schema = off; pragma recursive_triggers = on; pragma cache_size = -16000;"
+        "pragma secure_delete = on");
     demandPragma(sql, "synchronous", "2");
     demandPragma(sql, "foreign_keys", "1");
     if (mode == Sql::Mode::kReadWrite) demandPragma(sql, "journal_mode", "wal");
@@ -72,6 +73,15 @@ void refuseToBury(const fs::path& database, const AnchorSink& anchor) {
     throw Error(ErrorCode::kDamaged, "{} {}, but {} remembers {} events", database.native(),
                 fs::exists(database) ? "is empty" : "is gone", anchor.name(), last->seq)
         .hint("restore the database from its latest backup; to start over, move the anchor away");
+}
+
+/// "Nothing recorded yet" is no answer where something else is in the way.
+void refuseOtherThanDirectory(const fs::path& root) {
+    std::error_code ignored;
+    const fs::file_status status = fs::status(root, ignored);
+    if (fs::exists(status) && !fs::is_directory(status))
+        throw Error(ErrorCode::kInfrastructure, "{} is not a directory", root.native())
+            .hint("move it away, or set GRADUS_HOME to another path");
 }
 
 }  // namespace
@@ -217,6 +227,7 @@ std::optional<Store> Store::openForReading(const StateDirectory& state, Surround
     std::error_code error;
     const auto status = fs::symlink_status(state.database(), error);
     if (status.type() == fs::file_type::not_found) {
+        refuseOtherThanDirectory(state.root);
         if (!surroundings.anchor) refuseToBury(state.database(), FileAnchor(state.anchor()));
         return std::nullopt;
     }
@@ -245,6 +256,12 @@ Sql& Store::sql() { return inside_->sql; }
 const AnchorSink& Store::anchor() const { return inside_->anchor(); }
 const StateDirectory& Store::state() const { return inside_->state; }
 std::string Store::storeId() const { return inside_->storeId; }
+
+bool Store::forgetDeleted() {
+    const WriterLock lock = inside_->lock();
+    return sqlite3_wal_checkpoint_v2(inside_->sql.database().getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                                     nullptr) == SQLITE_OK;
+}
 
 void Store::rebuild() {
     const WriterLock lock = inside_->lock();
