@@ -96,10 +96,14 @@ class Service {
     explicit Service(Surroundings surroundings) : around_(std::move(surroundings)) {}
 
     // Rules
+    std::filesystem::path projectRoot(const std::filesystem::path& directory) const;
     ProjectRules rules(const std::filesystem::path& directory);
     LoadResult load(const RuleFiles& files) const;
-    /// Pins the files on disk. Throws Error(kNotAllowed) unless a person asks.
-    TrustReport trust(const std::filesystem::path& directory, const Actor& by);
+    /// Pins the files on disk. Throws Error(kNotAllowed) unless a person asks, and Error(kBusy) when the files are no
+    /// longer those of digest `seen`: what is put in force is what the person read.
+    TrustReport trust(const std::filesystem::path& directory, const Actor& by, const std::optional<Digest>& seen = {});
+    /// Throws Error(kNotAllowed) for anybody who may not put rules in force.
+    static void requireTruster(const Actor& by);
     StatusReport status(const std::filesystem::path& directory);
     const Vocabulary& vocabulary() const { return around_.vocabulary; }
 
@@ -128,6 +132,8 @@ class Service {
     Store& writing();
     /// Nothing if there is no store yet.
     Store* reading();
+    /// For verbs that make no sense without one: throws Error(kNotFound) then.
+    Store& existing();
     Objects objects() const { return {state().objects(), around_.clock}; }
     AuditQuery resolve(const AuditRequest& request, const Store& store);
 

@@ -46,7 +46,8 @@ AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
         const auto root = findProjectRoot(*request.projectDirectory, around_.environment);
         query.project = store.records().findProject(identify(root));
         if (!query.project)
-            throw Error(ErrorCode::kNotFound, "nothing is recorded about the project {}", root.native());
+            throw Error(ErrorCode::kNotFound, "nothing is recorded about the project {}", root.native())
+                .hint("`gradus audit query --event project.registered` lists the projects");
     }
     return query;
 }
@@ -78,11 +79,14 @@ std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {
 void Service::redact(std::int64_t seq, const Actor& by) {
     if (by.kind != ActorKind::kPerson)
         throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log");
+    existing();
     writing().write([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
+    writing().forgetDeleted();
 }
 
 void Service::reanchor(const Actor& by) {
     if (by.kind != ActorKind::kPerson) throw Error(ErrorCode::kNotAllowed, "only a person can start a new anchor");
+    existing();
     Store& store = writing();
     ActorId actor = 0;
     store.write([&](Writer& writer) { actor = writer.actor(by); });
