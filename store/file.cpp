@@ -106,8 +106,17 @@ void writeFileDurably(const fs::path& path, std::string_view bytes, mode_t mode)
 void makeDirectories(const fs::path& directory) {
     if (directory.has_parent_path() && directory != directory.parent_path() && !fs::exists(directory.parent_path()))
         makeDirectories(directory.parent_path());
-    if (::mkdir(directory.c_str(), 0700) == 0) return syncDirectory(fs::absolute(directory).parent_path());
-    if (errno != EEXIST) fail("create the directory", directory, errno);
+    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+    fail("create the directory", directory, errno);
+}
+
+void makeDirectoriesDurably(const fs::path& directory) {
+    std::error_code ignored;
+    if (fs::exists(fs::symlink_status(directory, ignored))) return;
+    const fs::path parent = directory.has_parent_path() ? directory.parent_path() : fs::path(".");
+    makeDirectoriesDurably(parent);
+    makeDirectories(directory);
+    syncDirectory(parent);
 }
 
 }  // namespace gradus

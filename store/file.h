@@ -48,7 +48,9 @@ void syncDirectory(const std::filesystem::path& directory);
 /// Replaces `path` as a whole: a reader sees the old bytes or the new ones, also after a power cut.
 void writeFileDurably(const std::filesystem::path& path, std::string_view bytes, mode_t mode = 0600);
 
-/// Creates `directory` and its parents (mode 0700) where missing; they survive a power cut.
+/// Creates `directory` and its parents (mode 0700) where missing.
 void makeDirectories(const std::filesystem::path& directory);
+/// The same; their names survive a power cut, up to the first one that was there before.
+void makeDirectoriesDurably(const std::filesystem::path& directory);
 
 }  // namespace gradus

@@ -76,6 +76,15 @@ void refuseToBury(const fs::path& database, const AnchorSink& anchor) {
         .hint("restore the database from its latest backup; to start over, move the anchor away");
 }
 
+/// "Nothing recorded yet" is no answer where something else is in the way.
+void refuseOtherThanDirectory(const fs::path& root) {
+    std::error_code ignored;
+    const fs::file_status status = fs::status(root, ignored);
+    if (fs::exists(status) && !fs::is_directory(status))
+        throw Error(ErrorCode::kInfrastructure, "{} is not a directory", root.native())
+            .hint("move it away, or set GRADUS_HOME to another path");
+}
+
 }  // namespace
 
 struct Store::Inside {
@@ -222,6 +231,7 @@ std::optional<Store> Store::openForReading(const StateDirectory& state, Surround
     std::error_code error;
     const auto status = fs::symlink_status(state.database(), error);
     if (status.type() == fs::file_type::not_found) {
+        refuseOtherThanDirectory(state.root);
         if (!surroundings.anchor) refuseToBury(state.database(), FileAnchor(state.anchor()));
         return std::nullopt;
     }
@@ -250,6 +260,12 @@ Sql& Store::sql() { return inside_->sql; }
 const AnchorSink& Store::anchor() const { return inside_->anchor(); }
 const StateDirectory& Store::state() const { return inside_->state; }
 std::string Store::storeId() const { return inside_->storeId; }
+
+bool Store::forgetDeleted() {
+    const WriterLock lock = inside_->lock();
+    return sqlite3_wal_checkpoint_v2(inside_->sql.database().getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                                     nullptr) == SQLITE_OK;
+}
 
 void Store::rebuild() {
     const WriterLock lock = inside_->lock();
@@ -307,12 +323,6 @@ void Store::copyAnchor(const StateDirectory& backup) {
         fs::copy_file(inside_->state.key(), backup.key());
         fs::permissions(backup.key(), fs::perms::owner_read | fs::perms::owner_write);
     }
-}
-
-void Store::emptyWriteAheadLog() {
-    const WriterLock lock = inside_->lock();
-    sqlite3_wal_checkpoint_v2(inside_->sql.database().getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
-                              nullptr);
 }
 
 std::vector<std::string> Store::check() {

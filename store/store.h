@@ -105,6 +105,9 @@ class Store {
     const StateDirectory& state() const;
     std::string storeId() const;
 
+    /// Moves what the write-ahead log holds into the database and cuts the log, so that text deleted before is in no
+    /// file any more. False if a reader keeps it from happening now; a later checkpoint does it then.
+    bool forgetDeleted();
     /// Recomputes every state table from the events.
     void rebuild();
     /// Starts a new anchor (and a new key, if that is lost) at the head of the log, on the record.
@@ -113,8 +116,6 @@ class Store {
     void backup(const std::filesystem::path& target);
     /// The anchor and the key that belong to a backup made just before: the anchor as far as that database goes.
     void copyAnchor(const StateDirectory& backup);
-    /// Moves everything into the database file, as far as readers allow: what was deleted is then gone from the disk.
-    void emptyWriteAheadLog();
     /// Problems SQLite finds in its own file and dangling references; empty if there are none. Reads everything.
     std::vector<std::string> check();
 

@@ -204,9 +204,12 @@ Result redact(Service& service, Context& context) {
     if (error != std::errc() || end != text.data() + text.size() || seq < 1)
         throw usageError("audit redact", fmt::format("'{}' is not the number of an event", text),
                          "`gradus audit query` shows the numbers");
-    service.redact(seq, service.caller());
-    return {.data = {{"redacted", seq}},
-            .text = fmt::format("the text of event {} is gone; its hash stays in the chain\n", seq),
+    const bool gone = service.redact(seq, service.caller());
+    const std::string_view rest =
+        gone ? ""
+             : "a program that is reading keeps it in the write-ahead log until the next redaction or checkpoint\n";
+    return {.data = {{"redacted", seq}, {"gone_from_disk", gone}},
+            .text = fmt::format("the text of event {} is gone; its hash stays in the chain\n{}", seq, rest),
             .next = {"gradus audit verify"}};
 }
 

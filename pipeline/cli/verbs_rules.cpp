@@ -10,6 +10,7 @@
 #include "pipeline/service/project.h"
 #include "policies/language/schema.h"
 #include "store/file.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
@@ -32,6 +33,9 @@ struct Linted {
 
 Linted lintPath(Service& service, const fs::path& path) {
     std::error_code ignored;
+    if (fs::status(path, ignored).type() == fs::file_type::not_found)
+        throw Error(ErrorCode::kNotFound, "there is no {}", path.native())
+            .hint("name a pipeline file or a project's directory");
     if (fs::is_directory(path, ignored))
         return {(path / kPipelineFile).lexically_normal().native(), service.load(readRuleFiles(path))};
     if (path.filename() == kPipelineFile)
@@ -46,8 +50,7 @@ Linted lintPath(Service& service, const fs::path& path) {
 
 Linted lintWanted(Service& service, Context& context) {
     if (const auto path = context.arguments.positional("PATH")) return lintPath(service, *path);
-    const ProjectRules rules = service.rules(context.host.directory());
-    return {kPipelineFile, service.load(readRuleFiles(rules.root))};
+    return {kPipelineFile, service.load(readRuleFiles(service.projectRoot(context.host.directory())))};
 }
 
 Result lint(Service& service, Context& context) {
@@ -151,6 +154,8 @@ std::optional<Result> declined(Context& context, const ProjectRules& rules, cons
 }
 
 Result trust(Service& service, Context& context) {
+    const Actor by = service.caller();
+    Service::requireTruster(by);
     ProjectRules rules = service.rules(context.host.directory());
     rules.onDisk = readRuleFiles(rules.root);
     const LoadResult loaded = service.load(*rules.onDisk);
@@ -161,7 +166,7 @@ Result trust(Service& service, Context& context) {
                 .problem = Problem{"usage", "rules with errors cannot be trusted", "mend the places above"}};
     if (rules.state != RulesState::kTrusted)
         if (auto no = declined(context, rules, loaded)) return *no;
-    const TrustReport report = service.trust(context.host.directory(), service.caller());
+    const TrustReport report = service.trust(context.host.directory(), by, rules.onDisk->digest());
     Json files = Json::array();
     for (const RuleFile& file : report.before.onDisk->files)
         files.push_back({{"path", file.path}, {"sha256", sha256(file.bytes).hex()}});

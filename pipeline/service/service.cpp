@@ -8,6 +8,7 @@
 
 #include "pipeline/service/project.h"
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -25,8 +26,8 @@ std::string loginName() {
 Actor parseActor(const std::string& text) {
     const std::size_t colon = text.find(':');
     const auto kind = fromName(kActorKinds, text.substr(0, colon));
-    if (colon == std::string::npos || !kind || colon + 1 == text.size())
-        throw Error(ErrorCode::kUsage, "GRADUS_ACTOR is '{}', which does not say who is acting", text)
+    if (colon == std::string::npos || !kind || colon + 1 == text.size() || firstInvalidUtf8(text))
+        throw Error(ErrorCode::kUsage, "GRADUS_ACTOR is '{}', which does not say who is acting", printable(text))
             .hint("write KIND:NAME, with person, agent, daemon or ci for KIND, for example GRADUS_ACTOR=agent:fixer");
     return {*kind, text.substr(colon + 1)};
 }

@@ -96,10 +96,14 @@ class Service {
     explicit Service(Surroundings surroundings) : around_(std::move(surroundings)) {}
 
     // Rules
+    std::filesystem::path projectRoot(const std::filesystem::path& directory) const;
     ProjectRules rules(const std::filesystem::path& directory);
     LoadResult load(const RuleFiles& files) const;
-    /// Pins the files on disk. Throws Error(kNotAllowed) unless a person asks.
-    TrustReport trust(const std::filesystem::path& directory, const Actor& by);
+    /// Pins the files on disk. Throws Error(kNotAllowed) unless a person asks, and Error(kBusy) when the files are no
+    /// longer those of digest `seen`: what is put in force is what the person read.
+    TrustReport trust(const std::filesystem::path& directory, const Actor& by, const std::optional<Digest>& seen = {});
+    /// Throws Error(kNotAllowed) for anybody who may not put rules in force.
+    static void requireTruster(const Actor& by);
     StatusReport status(const std::filesystem::path& directory);
     const Vocabulary& vocabulary() const { return around_.vocabulary; }
 
@@ -107,7 +111,8 @@ class Service {
     /// Nothing recorded yet gives an ok verdict over zero events.
     AuditVerdict verifyAudit(const VerifyProgress& progress);
     std::vector<AuditEntry> queryAudit(const AuditRequest& request);
-    void redact(std::int64_t seq, const Actor& by);
+    /// False: a reader keeps the text in the write-ahead log for now; it goes with the next such call.
+    bool redact(std::int64_t seq, const Actor& by);
     void reanchor(const Actor& by);
 
     // Store

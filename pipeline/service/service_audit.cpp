@@ -51,7 +51,8 @@ AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
         const auto root = findProjectRoot(*request.projectDirectory, around_.environment);
         query.project = store.records().findProject(identify(root));
         if (!query.project)
-            throw Error(ErrorCode::kNotFound, "nothing is recorded about the project {}", root.native());
+            throw Error(ErrorCode::kNotFound, "nothing is recorded about the project {}", root.native())
+                .hint("`gradus audit query --event project.registered` lists the projects");
     }
     return query;
 }
@@ -81,14 +82,14 @@ std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {
     return entries;
 }
 
-void Service::redact(std::int64_t seq, const Actor& by) {
+bool Service::redact(std::int64_t seq, const Actor& by) {
     if (by.kind != ActorKind::kPerson)
         throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log; {}:{} is none",
                     nameOf(kActorKinds, by.kind), by.name)
             .hint("ask the person you work for to run `gradus audit redact`");
     existing();
     writing().write([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
-    writing().emptyWriteAheadLog();  // the text would otherwise stay in it until it is reused
+    return writing().forgetDeleted();
 }
 
 void Service::reanchor(const Actor& by) {

@@ -27,6 +27,14 @@ bool hasPipelineFile(const fs::path& root) {
     return fs::exists(fs::symlink_status(root / kPipelineFile, ignored));
 }
 
+RuleFiles readPinned(const Objects& objects, const Digest& digest) {
+    if (!objects.contains(digest))
+        throw Error(ErrorCode::kDamaged, "the rules that were trusted are gone: there is no {}",
+                    objects.pathOf(digest).native())
+            .hint("restore the latest backup; without them nothing can be judged");
+    return decodeRuleFiles(objects.readAll(digest, kMostPinned));
+}
+
 RulesState stateOf(const ProjectRules& rules, bool fileIsThere) {
     if (!rules.pinned) return fileIsThere ? RulesState::kUntrusted : RulesState::kNone;
     return rules.onDisk && rules.changedFiles.empty() ? RulesState::kTrusted : RulesState::kChanged;
@@ -52,20 +60,32 @@ ProjectRules Service::rules(const fs::path& directory) {
     if (Store* store = reading())
         if (const auto project = store->records().findProject(identify(rules.root)))
             if (const auto trusted = store->records().trustedRules(*project))
-                rules.pinned = decodeRuleFiles(objects().readAll(trusted->files, kMostPinned));
+                rules.pinned = readPinned(objects(), trusted->files);
     if (rules.pinned) rules.changedFiles = differing(rules.onDisk.value_or(RuleFiles{}), *rules.pinned);
     rules.state = stateOf(rules, fileIsThere);
     return rules;
 }
 
-TrustReport Service::trust(const fs::path& directory, const Actor& by) {
+fs::path Service::projectRoot(const fs::path& directory) const {
+    return findProjectRoot(directory, around_.environment);
+}
+
+void Service::requireTruster(const Actor& by) {
     if (by.kind != ActorKind::kPerson)
         throw Error(ErrorCode::kNotAllowed, "only a person can trust rules; {}:{} is none",
                     nameOf(kActorKinds, by.kind), by.name)
             .hint("ask the person you work for to run `gradus trust`");
+}
+
+TrustReport Service::trust(const fs::path& directory, const Actor& by, const std::optional<Digest>& seen) {
+    requireTruster(by);
     TrustReport report;
     report.before = rules(directory);
     report.before.onDisk = readRuleFiles(report.before.root);  // again, for its message where it cannot be read
+    if (seen && report.before.onDisk->digest() != *seen)
+        throw Error(ErrorCode::kBusy, "the rules in {} changed while they were looked at; nothing was trusted",
+                    report.before.root.native())
+            .hint("read them again, then run `gradus trust` again");
     report.loaded = load(*report.before.onDisk);
     if (!report.loaded.pipeline || report.before.state == RulesState::kTrusted) return report;
 

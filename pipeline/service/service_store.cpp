@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <unordered_set>
 
 #include "pipeline/service/service.h"
@@ -37,6 +39,46 @@ std::uintmax_t sizeOf(const fs::path& path) {
     return error ? 0 : size;
 }
 
+/// Absolute and without the slash a shell's completion leaves at the end.
+fs::path plainPath(const fs::path& target) {
+    if (target.empty()) throw Error(ErrorCode::kUsage, "the backup needs a name").hint("give a new directory");
+    fs::path whole = fs::absolute(target).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+}
+
+void refuseToReplace(const fs::path& target) {
+    std::error_code error;
+    const fs::file_status status = fs::symlink_status(target, error);
+    if (fs::exists(status))
+        throw Error(ErrorCode::kUsage, "{} is there already", target.native())
+            .hint("give a new name; a backup replaces nothing");
+    if (status.type() == fs::file_type::none)
+        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", target.native(), error.message());
+}
+
+/// Beside the target under a name that is nobody's; gone with this unless it was renamed.
+class PartialCopy {
+  public:
+    explicit PartialCopy(const fs::path& target) {
+        makeDirectories(target.parent_path());
+        std::string name = target.native() + ".part-XXXXXX";
+        if (::mkdtemp(name.data()) == nullptr)
+            throw Error(ErrorCode::kInfrastructure, "cannot write the backup {}: {}", target.native(),
+                        errnoText(errno));
+        path_ = name;
+    }
+    ~PartialCopy() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+    PartialCopy(const PartialCopy&) = delete;
+    PartialCopy& operator=(const PartialCopy&) = delete;
+    const fs::path& path() const { return path_; }
+
+  private:
+    fs::path path_;
+};
+
 }  // namespace
 
 StoreReport Service::checkStore() {
@@ -48,8 +90,9 @@ StoreReport Service::checkStore() {
     const Objects all = objects();
     report.objects = all.check();
     for (const Digest& digest : store.records().referencedObjects())
-        if (!all.contains(digest))
-            report.problems.push_back(fmt::format("the object {} is referred to and missing", digest.brief()));
+        if (!fs::exists(all.pathOf(digest)))
+            report.problems.push_back(
+                fmt::format("{}: missing, though something refers to it", all.pathOf(digest).native()));
     return report;
 }
 
@@ -58,8 +101,7 @@ StatsReport Service::stats() {
     StatsReport report{state().root, store.records().counts(), store.sizes(), sizeOf(state().anchor()), 0, 0};
     std::error_code error;
     for (fs::recursive_directory_iterator it(state().objects(), error), end; !error && it != end; it.increment(error)) {
-        // Objects lie one folder deep; beside those folders is only the mark of the format.
-        if (it.depth() == 0 || !it->is_regular_file(error)) continue;
+        if (it.depth() == 0 || !it->is_regular_file(error)) continue;  // on top is only the format file
         ++report.objects;
         report.objectBytes += it->file_size(error);
     }
@@ -81,31 +123,23 @@ SweepReport Service::sweep(Milliseconds grace) {
 
 void Service::backup(const fs::path& target) {
     Store& store = existing();
-    if (fs::exists(fs::symlink_status(target)))
-        throw Error(ErrorCode::kUsage, "{} is there already", target.native())
-            .hint("give a new name; a backup replaces nothing");
-    StateDirectory copy{fs::absolute(target)};
-    copy.root += ".part";
-    std::error_code ignored;
-    fs::remove_all(copy.root, ignored);
+    const fs::path whole = plainPath(target);
+    refuseToReplace(whole);
+    const PartialCopy partial(whole);
+    const StateDirectory copy{partial.path()};
     try {
-        makeDirectories(copy.root);
         // The database first: objects are never changed, so whatever it refers to is still there afterwards.
         store.backup(copy.database());
         store.copyAnchor(copy);
         if (fs::exists(state().objects())) fs::copy(state().objects(), copy.objects(), fs::copy_options::recursive);
         const FileDescriptor directory = openFile(copy.root, O_RDONLY | O_DIRECTORY);
         if (::syncfs(directory.get()) != 0)
-            throw Error(ErrorCode::kInfrastructure, "cannot sync {}", copy.root.native());
-        fs::rename(copy.root, target);
-        syncDirectory(fs::absolute(target).parent_path());
+            throw Error(ErrorCode::kInfrastructure, "cannot sync {}: {}", copy.root.native(), errnoText(errno));
+        fs::rename(copy.root, whole);
     } catch (const fs::filesystem_error& e) {
-        fs::remove_all(copy.root, ignored);
-        throw Error(ErrorCode::kInfrastructure, "cannot write the backup {}: {}", target.native(), e.code().message());
-    } catch (...) {
-        fs::remove_all(copy.root, ignored);
-        throw;
+        throw Error(ErrorCode::kInfrastructure, "cannot write the backup {}: {}", whole.native(), e.code().message());
     }
+    syncDirectory(whole.parent_path());
 }
 
 }  // namespace gradus
