@@ -173,7 +173,7 @@ TEST_F(PolicyVerbs, LintOfGoodRulesIsOk) {
     rules();
     const Ended ended = run({"policy", "lint"});
     EXPECT_EQ(ended.exit, 0);
-    EXPECT_TRUE(has(ended.out, "ok  gradus.toml: 2 stages, 1 checks"));
+    EXPECT_TRUE(has(ended.out, "ok  gradus.toml: 2 stages, 1 check"));
 }
 
 TEST_F(PolicyVerbs, LintTellsEveryMistakeToPrograms) {

@@ -46,7 +46,7 @@ class StoreVerbs : public ProgramTest {
 TEST_F(StoreVerbs, CheckOfAWholeStoreIsOk) {
     const Ended ended = run({"store", "check"});
     EXPECT_EQ(ended.exit, 0) << ended.err;
-    EXPECT_TRUE(has(ended.out, "ok  4 events, 1 objects"));
+    EXPECT_TRUE(has(ended.out, "ok  4 events, 1 object"));
 }
 
 TEST_F(StoreVerbs, CheckNamesADamagedObject) {
