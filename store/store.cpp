@@ -62,8 +62,8 @@ bool isReadable(Sql& sql) {
     const int schema = std::stoi(sql.pragma("user_version"));
     if (schema == latestSchema()) return true;
     if (chainHead(sql).point.seq == 0) return false;
-    throw Error(ErrorCode::kNotAllowed, "{} has schema {}, this gradus reads schema {}", sql.path().native(), schema,
-                latestSchema())
+    throw Error(ErrorCode::kInfrastructure, "{} has schema {}, this gradus reads schema {}", sql.path().native(),
+                schema, latestSchema())
         .hint("the next command that writes brings it up to date; to keep the old one, make a backup first");
 }
 
@@ -110,6 +110,7 @@ struct Store::Inside {
     }
 
     void startLog();
+    void refuseForeignCompanions();
     void agreeWithAnchor();
     void transact(const std::function<void(Writer&)>& work);
     void afterCommit(const ChainHead& head, const std::optional<SignedPoint>& signature);
@@ -138,6 +139,23 @@ void Store::Inside::startLog() {
     draft.kind = EventKind::kLogStarted;
     draft.fields.set("store", storeId).set("public-key", toHex(key->publicKey()));
     transact([&](Writer& writer) { writer.record(draft); });
+}
+
+// An anchor or a key of another log would make this one look forged for good.
+void Store::Inside::refuseForeignCompanions() {
+    if (const auto owner = anchor().storeId(); owner && *owner != storeId)
+        throw Error(ErrorCode::kDamaged, "{} belongs to another log", anchor().name())
+            .hint("put the right one back; nothing was written");
+    if (!key) return;
+    auto rows = sql("select body from event where kind = 'log.started' or kind = 'log.reanchored' order by seq");
+    std::string known;
+    while (rows.step())
+        if (const auto named = EventFields::fromJson(rows.view(0)).optionalText("public-key")) known = *named;
+    if (known != toHex(key->publicKey()))
+        throw Error(ErrorCode::kDamaged, "{} is not the key of this log", state.key().native())
+            .hint(
+                "put the right one back; or move it away and run `gradus audit reanchor`, which makes a new one on the "
+                "record");
 }
 
 // The cheap check at the start of every write: a log that was cut or replaced is not written on top of. A log that
@@ -222,6 +240,7 @@ Store Store::openForWriting(const StateDirectory& state, Surroundings surroundin
     } else {
         inside->key = SigningKey::load(state.key());
         inside->readStoreId();
+        inside->refuseForeignCompanions();
         inside->agreeWithAnchor();
     }
     return Store(std::move(inside));
@@ -260,6 +279,13 @@ Sql& Store::sql() { return inside_->sql; }
 const AnchorSink& Store::anchor() const { return inside_->anchor(); }
 const StateDirectory& Store::state() const { return inside_->state; }
 std::string Store::storeId() const { return inside_->storeId; }
+
+std::optional<std::string> Store::anchorGap() const {
+    if (inside_->anchored == chainHead(inside_->sql).point) return std::nullopt;
+    return fmt::format("the newest events are not anchored in {}; `gradus audit verify` says more", anchor().name());
+}
+
+bool Store::hasKey() const { return inside_->key.has_value(); }
 
 bool Store::forgetDeleted() {
     const WriterLock lock = inside_->lock();

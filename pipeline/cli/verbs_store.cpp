@@ -5,6 +5,7 @@
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -12,6 +13,15 @@ namespace {
 
 // Long enough for any command that put an object to have committed what refers to it.
 constexpr Milliseconds kGrace = std::chrono::hours(24);
+
+/// As it can be typed: in quotes unless it is plain.
+std::string shellWord(const std::string& text) {
+    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%=,";
+    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+    std::string quoted = "'";
+    for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    return quoted + "'";
+}
 
 Json countsJson(const StoreCounts& counts) {
     return {{"events", counts.events},   {"redactions", counts.redactions}, {"projects", counts.projects},
@@ -71,7 +81,7 @@ Result stats(Service& service, Context& /*context*/) {
         "objects       {}, {}\n"
         "anchor        {}\n"
         "ballast       {}\n",
-        report.home.native(), report.sizes.schema, humanSize(report.sizes.database),
+        printable(report.home.native()), report.sizes.schema, humanSize(report.sizes.database),
         humanSize(report.sizes.writeAheadLog), static_cast<double>(report.sizes.database) / events,
         report.counts.events, report.counts.redactions, report.counts.projects, report.counts.changes,
         report.counts.promotions, report.counts.unfinished, counted(report.objects, "file"),
@@ -84,9 +94,9 @@ Result backup(Service& service, Context& context) {
     const std::filesystem::path target = context.arguments.positional("DIR").value();
     service.backup(target);
     return {.data = {{"backup", target.native()}},
-            .text = fmt::format("backed up to {}; it is a state directory of its own\n", target.native()),
+            .text = fmt::format("backed up to {}; it is a state directory of its own\n", printable(target.native())),
             .next = {fmt::format("GRADUS_HOME={} gradus audit verify",
-                                 std::filesystem::absolute(target).lexically_normal().native())}};
+                                 shellWord(std::filesystem::absolute(target).lexically_normal().native()))}};
 }
 
 Result rebuild(Service& service, Context& /*context*/) {

@@ -47,9 +47,20 @@ Store& Service::writing() {
     return *store_;
 }
 
+void Service::record(const std::function<void(Writer&)>& work) {
+    writing().write(work);
+    if (const auto gap = writing().anchorGap()) around_.warn(*gap);
+}
+
 Store* Service::reading() {
     if (!store_) store_ = Store::openForReading(state(), {.clock = around_.clock, .random = around_.random});
     return store_ ? &*store_ : nullptr;
+}
+
+Store* Service::writingIfThere() {
+    std::error_code ignored;
+    if (!fs::exists(fs::symlink_status(state().database(), ignored))) return reading();
+    return &writing();
 }
 
 Store& Service::existing() {

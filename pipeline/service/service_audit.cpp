@@ -34,8 +34,9 @@ std::string actorText(const Records& records, ActorId id) {
 }  // namespace
 
 AuditVerdict Service::verifyAudit(const VerifyProgress& progress) {
-    Store* store = reading();
-    return store == nullptr ? AuditVerdict{} : gradus::verifyAudit(store->sql(), store->anchor(), progress);
+    // No log is no proof: a mistyped GRADUS_HOME must not read as "ok".
+    Store& store = existing();
+    return gradus::verifyAudit(store.sql(), store.anchor(), progress);
 }
 
 AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
@@ -87,8 +88,9 @@ bool Service::redact(std::int64_t seq, const Actor& by) {
         throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log; {}:{} is none",
                     nameOf(kActorKinds, by.kind), by.name)
             .hint("ask the person you work for to run `gradus audit redact`");
+    writingIfThere();
     existing();
-    writing().write([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
+    record([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
     return writing().forgetDeleted();
 }
 
@@ -97,8 +99,12 @@ void Service::reanchor(const Actor& by) {
         throw Error(ErrorCode::kNotAllowed, "only a person can start a new anchor; {}:{} is none",
                     nameOf(kActorKinds, by.kind), by.name)
             .hint("ask the person you work for to run `gradus audit reanchor`");
+    writingIfThere();
     existing();
     Store& store = writing();
+    if (!store.anchorGap() && store.hasKey())
+        throw Error(ErrorCode::kNotAllowed, "{} is whole; a new one would vouch for less", store.anchor().name())
+            .hint("nothing was changed; `gradus audit verify` judges the whole log");
     ActorId actor = 0;
     store.write([&](Writer& writer) { actor = writer.actor(by); });
     store.reanchor(actor);

@@ -60,7 +60,11 @@ void refuseToReplace(const fs::path& target) {
 class PartialCopy {
   public:
     explicit PartialCopy(const fs::path& target) {
-        makeDirectories(target.parent_path());
+        // Made up here, a missing parent would hide that the backup disk is not mounted.
+        if (!fs::is_directory(target.parent_path()))
+            throw Error(ErrorCode::kUsage, "there is no directory {} to put the backup in",
+                        target.parent_path().native())
+                .hint("make it, or mount it, first");
         std::string name = target.native() + ".part-XXXXXX";
         if (::mkdtemp(name.data()) == nullptr)
             throw Error(ErrorCode::kInfrastructure, "cannot write the backup {}: {}", target.native(),
@@ -109,12 +113,21 @@ StatsReport Service::stats() {
 }
 
 void Service::rebuild() {
-    existing();
+    writingIfThere();
+    Store& store = existing();
+    const AuditVerdict verdict = gradus::verifyAudit(store.sql(), store.anchor());
+    const bool trustworthy = verdict.kind == Tampering::kNone || verdict.kind == Tampering::kStateMismatch ||
+                             verdict.kind == Tampering::kUnanchoredSince;
+    if (!trustworthy)
+        throw Error(ErrorCode::kNotAllowed,
+                    "the audit log itself is not whole ({} at event {}): nothing is rebuilt from it",
+                    nameOf(kTamperings, verdict.kind), verdict.seq)
+            .hint("run `gradus audit verify`, then restore the latest backup");
     writing().rebuild();
 }
 
 SweepReport Service::sweep(Milliseconds grace) {
-    if (reading() == nullptr || !fs::exists(state().objects())) return {};
+    if (writingIfThere() == nullptr || !fs::exists(state().objects())) return {};
     const Time now = around_.clock.now();
     Objects all = objects();
     const auto live = liveObjects(store_->records(), all);

@@ -58,11 +58,39 @@ class Audit : public ProgramTest {
 
 // --- verify ---
 
-TEST_F(Audit, VerifyOfNothingIsOk) {
-    const Json answer = runJson({"audit", "verify"});
-    EXPECT_EQ(answer["ok"], true);
-    EXPECT_EQ(answer["data"]["events"], 0);
+TEST_F(Audit, VerifyOfNothingIsNoProof) {
+    const Ended ended = run({"audit", "verify", "--json"});
+    EXPECT_EQ(ended.exit, 2);
+    EXPECT_EQ(ended.json()["ok"], false);
     EXPECT_FALSE(fs::exists(state));
+}
+
+TEST_F(Audit, AWriteThatIsNotAnchoredSaysSo) {
+    trusted();
+    fs::remove(state / "anchor");
+    const Ended ended = run({"audit", "redact", "3"});
+    EXPECT_EQ(ended.exit, 0);
+    EXPECT_TRUE(has(ended.err, "warning: the newest events are not anchored")) << ended.err;
+}
+
+TEST_F(Audit, NothingIsWrittenUnderAKeyOrAnAnchorOfAnotherLog) {
+    trusted();
+    const std::string key = bytesOf(state / "audit.key");
+    writeBytes(state / "audit.key", "gradus-audit-key 1 " + std::string(64, 'a') + "\n");
+    EXPECT_EQ(run({"audit", "redact", "3"}).exit, 6);
+    writeBytes(state / "audit.key", key);
+    std::string anchor = bytesOf(state / "anchor");
+    anchor.replace(16, 32, std::string(32, '0'));
+    writeBytes(state / "anchor", anchor);
+    const Ended ended = run({"audit", "redact", "3"});
+    EXPECT_EQ(ended.exit, 6);
+    EXPECT_TRUE(has(ended.err, "belongs to another log")) << ended.err;
+}
+
+TEST_F(Audit, AWholeAnchorIsNotReplaced) {
+    trusted();
+    EXPECT_EQ(run({"audit", "reanchor"}).exit, 4);
+    EXPECT_EQ(run({"audit", "verify"}).exit, 0);
 }
 
 TEST_F(Audit, VerifyOfAWholeLogIsOk) {
