@@ -6,6 +6,7 @@
 #include "pipeline/cli/verbs.h"
 #include "plugins/checks/builtin.h"
 #include "stages/drivers/builtin.h"
+#include "store/model/utf8.h"
 
 namespace {
 
@@ -26,10 +27,13 @@ int main(int argc, char** argv) {
     gradus::Registry registry;
     const gradus::VerbTable verbs(gradus::allVerbs([&](gradus::Host& here) {
         registry = builtins();
-        return gradus::Service({.environment = [&here](const std::string& name) { return here.variable(name); },
-                                .clock = here.clock(),
-                                .random = random,
-                                .vocabulary = registry.vocabulary()});
+        return gradus::Service(
+            {.environment = [&here](const std::string& name) { return here.variable(name); },
+             .clock = here.clock(),
+             .random = random,
+             .vocabulary = registry.vocabulary(),
+             .warn =
+                 [&here](const std::string& text) { here.err().write("warning: " + gradus::printable(text) + "\n"); }});
     }));
     // A program can be started with no words at all, not even its own name.
     const std::vector<std::string> words(argc > 0 ? argv + 1 : argv, argv + argc);

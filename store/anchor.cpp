@@ -76,7 +76,8 @@ AnchorContent parse(std::string_view bytes, const fs::path& path) {
     const auto fail = [&](std::size_t line, std::string_view why) {
         throw Error(ErrorCode::kDamaged, "{}:{}: {}", path.native(), line, why)
             .hint(
-                "if this file was edited, put its last good copy back; `gradus audit reanchor` starts a new one on the "
+                "put its last good copy back; or move it away and run `gradus audit reanchor`, which starts a new one "
+                "on the "
                 "record");
     };
     AnchorContent content;
@@ -147,6 +148,16 @@ std::optional<AnchorContent> FileAnchor::read() const {
     return parse(readSmallFile(path_, kMostRead, "the anchor file"), path_);
 }
 
+std::optional<std::string> FileAnchor::storeId() const {
+    std::error_code error;
+    if (!fs::is_regular_file(path_, error)) return std::nullopt;
+    const FileDescriptor file = openFile(path_, O_RDONLY | O_NONBLOCK);
+    char head[256];
+    const ssize_t got = ::pread(file.get(), head, sizeof head, 0);
+    const std::string_view text(head, got > 0 ? static_cast<std::size_t>(got) : 0);
+    return parse(text.substr(0, text.find('\n') + 1), path_).storeId;
+}
+
 std::optional<AnchorPoint> FileAnchor::last() const {
     std::error_code error;
     if (!fs::exists(fs::symlink_status(path_, error))) return std::nullopt;
@@ -166,6 +177,8 @@ std::optional<AnchorPoint> FileAnchor::last() const {
         const auto parts = words(text.substr(begin));
         if (parts.size() == 2)
             if (const auto point = parsePoint(parts[0], parts[1])) return point;
+        // A whole line that is no point was never written by us; reading it all says which.
+        if (parts.size() != 5) break;
         text = text.substr(0, begin);
     }
     const auto content = read();

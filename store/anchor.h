@@ -44,6 +44,8 @@ class AnchorSink {
     /// The newest point, or nothing if there is no anchor. Throws Error(kDamaged) naming the line that makes no sense.
     virtual std::optional<AnchorPoint> last() const = 0;
     virtual std::optional<AnchorContent> read() const = 0;
+    /// Which log it belongs to; nothing if there is no anchor.
+    virtual std::optional<std::string> storeId() const = 0;
     /// Begins anew for the given log, keeping what was there before under another name.
     virtual void start(std::string_view storeId, const AnchorPoint& head) = 0;
     /// For messages.
@@ -62,6 +64,7 @@ class FileAnchor final : public AnchorSink {
     bool append(const SignedPoint& point) noexcept override;
     std::optional<AnchorPoint> last() const override;
     std::optional<AnchorContent> read() const override;
+    std::optional<std::string> storeId() const override;
     void start(std::string_view storeId, const AnchorPoint& head) override;
     std::string name() const override { return path_.string(); }
 

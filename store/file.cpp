@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 
@@ -86,8 +87,10 @@ void syncDirectory(const fs::path& directory) {
 }
 
 void writeFileDurably(const fs::path& path, std::string_view bytes, mode_t mode) {
+    // Unique among threads and processes: two writers of one path must not share a temporary.
+    static std::atomic<unsigned> counter{0};
     fs::path temporary = path;
-    temporary += ".tmp." + std::to_string(::getpid());
+    temporary += fmt::format(".tmp.{}.{}", ::getpid(), counter++);
     try {
         const FileDescriptor file = openFile(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
         writeAll(file.get(), bytes, temporary);
@@ -105,6 +108,15 @@ void makeDirectories(const fs::path& directory) {
         makeDirectories(directory.parent_path());
     if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
     fail("create the directory", directory, errno);
+}
+
+void makeDirectoriesDurably(const fs::path& directory) {
+    std::error_code ignored;
+    if (fs::exists(fs::symlink_status(directory, ignored))) return;
+    const fs::path parent = directory.has_parent_path() ? directory.parent_path() : fs::path(".");
+    makeDirectoriesDurably(parent);
+    makeDirectories(directory);
+    syncDirectory(parent);
 }
 
 }  // namespace gradus

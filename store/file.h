@@ -50,5 +50,7 @@ void writeFileDurably(const std::filesystem::path& path, std::string_view bytes,
 
 /// Creates `directory` and its parents (mode 0700) where missing.
 void makeDirectories(const std::filesystem::path& directory);
+/// The same; their names survive a power cut, up to the first one that was there before.
+void makeDirectoriesDurably(const std::filesystem::path& directory);
 
 }  // namespace gradus

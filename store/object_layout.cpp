@@ -47,15 +47,6 @@ void refuseStrangers(const fs::path& store) {
                 .hint("give the object store a directory of its own");
 }
 
-// The new directories' own names must last too, up to the first one that was there before.
-void makeDirectoryDurably(const fs::path& directory) {
-    if (isThere(directory)) return;
-    const fs::path parent = directory.has_parent_path() ? directory.parent_path() : fs::path(".");
-    makeDirectoryDurably(parent);
-    makeDirectories(directory);
-    syncDirectory(parent);
-}
-
 void makeOwnDirectories(const fs::path& store) {
     for (const std::string& name : fanOutNames()) makeDirectories(store / name);
     makeDirectories(temporariesOf(store));
@@ -68,7 +59,7 @@ void makeOwnDirectories(const fs::path& store) {
 // directory it writes into would itself survive a power cut.
 void prepareObjects(const fs::path& directory) {
     if (isPrepared(directory)) return;
-    makeDirectoryDurably(directory);
+    makeDirectoriesDurably(directory);
     const FileDescriptor lock = lockDirectory(directory, LOCK_EX);
     if (isPrepared(directory)) return;
     refuseStrangers(directory);

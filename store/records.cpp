@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -63,6 +64,13 @@ Change changeFromRow(const Sql::Call& row) {
     return change;
 }
 
+// A path may hold any bytes; what JSON could not hold was replaced when it was recorded (see Writer::project).
+std::string asRecorded(const std::string& bytes) {
+    if (!firstInvalidUtf8(bytes)) return bytes;
+    const std::string text = nlohmann::json(bytes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return nlohmann::json::parse(text).get<std::string>();
+}
+
 }  // namespace
 
 std::optional<ActorId> Records::findActor(const Actor& actor) const {
@@ -82,7 +90,7 @@ std::optional<std::int64_t> Records::findProject(const ProjectIdentity& project)
     return sql().number(
         "select j.id from project j join payload p on p.seq = j.seq "
         "where j.inode = ? and j.device = ? and json_extract(p.text, '$.path') = ?",
-        project.inode, project.device, project.path.native());
+        project.inode, project.device, asRecorded(project.path.native()));
 }
 
 std::optional<ProjectIdentity> Records::project(std::int64_t id) const {

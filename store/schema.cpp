@@ -32,8 +32,8 @@ bool inspectSchema(Sql& sql) {
                     sql.path().native(), id)
             .hint("move the file away, or set GRADUS_HOME to another directory; nothing was changed");
     if (schemaOf(sql) > latestSchema())
-        throw Error(ErrorCode::kNotAllowed, "{} has schema {}, this gradus knows schemas up to {}", sql.path().native(),
-                    schemaOf(sql), latestSchema())
+        throw Error(ErrorCode::kInfrastructure, "{} has schema {}, this gradus knows schemas up to {}",
+                    sql.path().native(), schemaOf(sql), latestSchema())
             .hint("use the newer gradus that wrote it; nothing was changed");
     return schemaOf(sql) > 0;
 }

@@ -36,7 +36,8 @@ fs::path absolute(const std::string& name, const std::string& value) {
     if (value.front() != '/')
         throw Error(ErrorCode::kUsage, "{} is '{}', which is not an absolute path", name, value)
             .hint("give it as a full path, starting with /");
-    return fs::path(value).lexically_normal();
+    fs::path path = fs::path(value).lexically_normal();
+    return path.has_filename() ? path : path.parent_path();
 }
 
 void refuseUntrusted(const fs::path& root) {
@@ -66,7 +67,7 @@ StateDirectory locateState(const Environment& environment) {
 }
 
 void prepareState(const StateDirectory& state) {
-    makeDirectories(state.root);
+    makeDirectoriesDurably(state.root);
     struct stat info {};
     if (::stat(state.root.c_str(), &info) != 0)
         throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", state.root.native(), errnoText(errno));

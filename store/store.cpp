@@ -3,6 +3,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/ballast.h"
@@ -38,7 +39,8 @@ void configure(Sql& sql, Sql::Mode mode) {
     if (mode == Sql::Mode::kReadWrite) sql.script("pragma journal_mode = wal");
     sql.script(
         "pragma synchronous = full; pragma foreign_keys = on; pragma wal_autocheckpoint = 0; pragma mmap_size = 0;"
-        "pragma trusted_schema = off; pragma recursive_triggers = on; pragma cache_size = -16000");
+        "pragma trusted_schema = off; pragma recursive_triggers = on; pragma cache_size = -16000;"
+        "pragma secure_delete = on");  // a redacted text must not linger in the file
     demandPragma(sql, "synchronous", "2");
     demandPragma(sql, "foreign_keys", "1");
     if (mode == Sql::Mode::kReadWrite) demandPragma(sql, "journal_mode", "wal");
@@ -60,8 +62,8 @@ bool isReadable(Sql& sql) {
     const int schema = std::stoi(sql.pragma("user_version"));
     if (schema == latestSchema()) return true;
     if (chainHead(sql).point.seq == 0) return false;
-    throw Error(ErrorCode::kNotAllowed, "{} has schema {}, this gradus reads schema {}", sql.path().native(), schema,
-                latestSchema())
+    throw Error(ErrorCode::kInfrastructure, "{} has schema {}, this gradus reads schema {}", sql.path().native(),
+                schema, latestSchema())
         .hint("the next command that writes brings it up to date; to keep the old one, make a backup first");
 }
 
@@ -72,6 +74,15 @@ void refuseToBury(const fs::path& database, const AnchorSink& anchor) {
     throw Error(ErrorCode::kDamaged, "{} {}, but {} remembers {} events", database.native(),
                 fs::exists(database) ? "is empty" : "is gone", anchor.name(), last->seq)
         .hint("restore the database from its latest backup; to start over, move the anchor away");
+}
+
+/// "Nothing recorded yet" is no answer where something else is in the way.
+void refuseOtherThanDirectory(const fs::path& root) {
+    std::error_code ignored;
+    const fs::file_status status = fs::status(root, ignored);
+    if (fs::exists(status) && !fs::is_directory(status))
+        throw Error(ErrorCode::kInfrastructure, "{} is not a directory", root.native())
+            .hint("move it away, or set GRADUS_HOME to another path");
 }
 
 }  // namespace
@@ -99,6 +110,7 @@ struct Store::Inside {
     }
 
     void startLog();
+    void refuseForeignCompanions();
     void agreeWithAnchor();
     void transact(const std::function<void(Writer&)>& work);
     void afterCommit(const ChainHead& head, const std::optional<SignedPoint>& signature);
@@ -127,6 +139,23 @@ void Store::Inside::startLog() {
     draft.kind = EventKind::kLogStarted;
     draft.fields.set("store", storeId).set("public-key", toHex(key->publicKey()));
     transact([&](Writer& writer) { writer.record(draft); });
+}
+
+// An anchor or a key of another log would make this one look forged for good.
+void Store::Inside::refuseForeignCompanions() {
+    if (const auto owner = anchor().storeId(); owner && *owner != storeId)
+        throw Error(ErrorCode::kDamaged, "{} belongs to another log", anchor().name())
+            .hint("put the right one back; nothing was written");
+    if (!key) return;
+    auto rows = sql("select body from event where kind = 'log.started' or kind = 'log.reanchored' order by seq");
+    std::string known;
+    while (rows.step())
+        if (const auto named = EventFields::fromJson(rows.view(0)).optionalText("public-key")) known = *named;
+    if (known != toHex(key->publicKey()))
+        throw Error(ErrorCode::kDamaged, "{} is not the key of this log", state.key().native())
+            .hint(
+                "put the right one back; or move it away and run `gradus audit reanchor`, which makes a new one on the "
+                "record");
 }
 
 // The cheap check at the start of every write: a log that was cut or replaced is not written on top of. A log that
@@ -195,6 +224,9 @@ Store& Store::operator=(Store&&) noexcept = default;
 
 Store Store::openForWriting(const StateDirectory& state, Surroundings surroundings) {
     prepareState(state);
+    // Made here, because SQLite would make it readable for everyone, and not opened: closing a descriptor of it would
+    // drop the locks of this process's other connections. The files beside it take its mode.
+    ::mknod(state.database().c_str(), S_IFREG | 0600, 0);
     auto inside = std::make_unique<Inside>(state, std::move(surroundings), Sql::Mode::kReadWrite);
     const WriterLock lock = inside->lock();
     Ballast(state.ballast()).restore();
@@ -208,6 +240,7 @@ Store Store::openForWriting(const StateDirectory& state, Surroundings surroundin
     } else {
         inside->key = SigningKey::load(state.key());
         inside->readStoreId();
+        inside->refuseForeignCompanions();
         inside->agreeWithAnchor();
     }
     return Store(std::move(inside));
@@ -217,6 +250,7 @@ std::optional<Store> Store::openForReading(const StateDirectory& state, Surround
     std::error_code error;
     const auto status = fs::symlink_status(state.database(), error);
     if (status.type() == fs::file_type::not_found) {
+        refuseOtherThanDirectory(state.root);
         if (!surroundings.anchor) refuseToBury(state.database(), FileAnchor(state.anchor()));
         return std::nullopt;
     }
@@ -245,6 +279,19 @@ Sql& Store::sql() { return inside_->sql; }
 const AnchorSink& Store::anchor() const { return inside_->anchor(); }
 const StateDirectory& Store::state() const { return inside_->state; }
 std::string Store::storeId() const { return inside_->storeId; }
+
+std::optional<std::string> Store::anchorGap() const {
+    if (inside_->anchored == chainHead(inside_->sql).point) return std::nullopt;
+    return fmt::format("the newest events are not anchored in {}; `gradus audit verify` says more", anchor().name());
+}
+
+bool Store::hasKey() const { return inside_->key.has_value(); }
+
+bool Store::forgetDeleted() {
+    const WriterLock lock = inside_->lock();
+    return sqlite3_wal_checkpoint_v2(inside_->sql.database().getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                                     nullptr) == SQLITE_OK;
+}
 
 void Store::rebuild() {
     const WriterLock lock = inside_->lock();
@@ -297,9 +344,7 @@ void Store::backup(const fs::path& target) {
 void Store::copyAnchor(const StateDirectory& backup) {
     Sql copy(backup.database(), Sql::Mode::kReadOnly);
     const AnchorPoint head = chainHead(copy).point;
-    const auto content = anchor().read();
-    if (!content) return;
-    writeFileDurably(backup.anchor(), anchorText(*content, head.seq));
+    if (const auto content = anchor().read()) writeFileDurably(backup.anchor(), anchorText(*content, head.seq));
     if (const auto key = fs::status(inside_->state.key()); fs::is_regular_file(key)) {
         fs::copy_file(inside_->state.key(), backup.key());
         fs::permissions(backup.key(), fs::perms::owner_read | fs::perms::owner_write);

@@ -105,6 +105,12 @@ class Store {
     const StateDirectory& state() const;
     std::string storeId() const;
 
+    /// Moves what the write-ahead log holds into the database and cuts the log, so that text deleted before is in no
+    /// file any more. False if a reader keeps it from happening now; a later checkpoint does it then.
+    bool forgetDeleted();
+    /// Why the anchor does not vouch for the newest event; nothing if it does.
+    std::optional<std::string> anchorGap() const;
+    bool hasKey() const;
     /// Recomputes every state table from the events.
     void rebuild();
     /// Starts a new anchor (and a new key, if that is lost) at the head of the log, on the record.

@@ -158,8 +158,11 @@ void Writer::redact(std::int64_t seq, ActorId by) {
     const auto exists = sql().number("select 1 from payload where seq = ?", seq);
     if (!exists) {
         const bool gone = sql().number("select 1 from redaction where seq = ?", seq).has_value();
-        throw Error(ErrorCode::kNotFound, "event {} {}", seq,
-                    gone ? "lost its text to a redaction before" : "has no text to take away")
+        const bool known = sql().number("select 1 from event where seq = ?", seq).has_value();
+        throw Error(ErrorCode::kNotFound, "{}",
+                    gone    ? fmt::format("event {} lost its text to a redaction before", seq)
+                    : known ? fmt::format("event {} has no text to take away", seq)
+                            : fmt::format("there is no event {}", seq))
             .hint("`gradus audit query` lists the events");
     }
     EventDraft draft;

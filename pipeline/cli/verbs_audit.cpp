@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/time_argument.h"
 #include "pipeline/cli/verbs.h"
@@ -53,13 +54,12 @@ Result verify(Service& service, Context& context) {
     const AuditVerdict verdict = service.verifyAudit(progressLine(context));
     Result result{.data = verdictJson(verdict)};
     if (verdict.kind == Tampering::kNone) {
-        result.text =
-            fmt::format("{}  {} events, {} payloads ({} redacted), {} signatures\n", context.paint(Style::kGreen, "ok"),
-                        verdict.events, verdict.payloads, verdict.redacted, verdict.signatures);
+        result.text = fmt::format("{}  {}, {} ({} redacted), {}\n", context.paint(Style::kGreen, "ok"),
+                                  counted(verdict.events, "event"), counted(verdict.payloads, "payload"),
+                                  verdict.redacted, counted(verdict.signatures, "signature"));
         if (verdict.notYetAnchored > 0)
-            result.text +=
-                fmt::format("    the last commit ({} events) is not anchored yet; the next write does that\n",
-                            verdict.notYetAnchored);
+            result.text += fmt::format("    the last commit ({}) is not anchored yet; the next write does that\n",
+                                       counted(verdict.notYetAnchored, "event"));
         return result;
     }
     const std::string_view kind = nameOf(kTamperings, verdict.kind);
@@ -204,9 +204,12 @@ Result redact(Service& service, Context& context) {
     if (error != std::errc() || end != text.data() + text.size() || seq < 1)
         throw usageError("audit redact", fmt::format("'{}' is not the number of an event", text),
                          "`gradus audit query` shows the numbers");
-    service.redact(seq, service.caller());
-    return {.data = {{"redacted", seq}},
-            .text = fmt::format("the text of event {} is gone; its hash stays in the chain\n", seq),
+    const bool gone = service.redact(seq, service.caller());
+    const std::string_view rest =
+        gone ? ""
+             : "a program that is reading keeps it in the write-ahead log until the next redaction or checkpoint\n";
+    return {.data = {{"redacted", seq}, {"gone_from_disk", gone}},
+            .text = fmt::format("the text of event {} is gone; its hash stays in the chain\n{}", seq, rest),
             .next = {"gradus audit verify"}};
 }
 

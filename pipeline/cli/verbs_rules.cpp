@@ -4,11 +4,14 @@
 #include <algorithm>
 
 #include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
 #include "pipeline/service/project.h"
 #include "policies/language/schema.h"
 #include "store/file.h"
+#include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -31,6 +34,9 @@ struct Linted {
 
 Linted lintPath(Service& service, const fs::path& path) {
     std::error_code ignored;
+    if (fs::status(path, ignored).type() == fs::file_type::not_found)
+        throw Error(ErrorCode::kNotFound, "there is no {}", path.native())
+            .hint("name a pipeline file or a project's directory");
     if (fs::is_directory(path, ignored))
         return {(path / kPipelineFile).lexically_normal().native(), service.load(readRuleFiles(path))};
     if (path.filename() == kPipelineFile)
@@ -45,22 +51,23 @@ Linted lintPath(Service& service, const fs::path& path) {
 
 Linted lintWanted(Service& service, Context& context) {
     if (const auto path = context.arguments.positional("PATH")) return lintPath(service, *path);
-    const ProjectRules rules = service.rules(context.host.directory());
-    return {kPipelineFile, service.load(readRuleFiles(rules.root))};
+    return {kPipelineFile, service.load(readRuleFiles(service.projectRoot(context.host.directory())))};
 }
 
 Result lint(Service& service, Context& context) {
     const Linted linted = lintWanted(service, context);
+    const std::string name = printable(linted.name);
     const auto& diagnostics = linted.result.diagnostics;
     Result result{.data = {{"file", linted.name}, {"diagnostics", Json::parse(diagnosticsJson(diagnostics))}},
                   .text = renderDiagnostics(diagnostics, context.paint.usesColour())};
     if (const std::size_t errors = errorCount(diagnostics); errors > 0) {
         result.exit = Exit::kUsage;
-        result.problem = Problem{"usage", fmt::format("{} has {} error{}", linted.name, errors, errors == 1 ? "" : "s"),
+        result.problem = Problem{"usage", fmt::format("{} has {}", name, counted(errors, "error")),
                                  "mend the places above and lint again"};
     } else {
-        result.text += fmt::format("{}  {}: {} stages, {} checks\n", context.paint(Style::kGreen, "ok"), linted.name,
-                                   linted.result.pipeline->stages.size(), linted.result.pipeline->checks.size());
+        result.text += fmt::format("{}  {}: {}, {}\n", context.paint(Style::kGreen, "ok"), name,
+                                   counted(linted.result.pipeline->stages.size(), "stage"),
+                                   counted(linted.result.pipeline->checks.size(), "check"));
         result.next = {"gradus policy show", "gradus trust"};
     }
     return result;
@@ -129,12 +136,24 @@ std::string describeFiles(const ProjectRules& rules, const RuleFiles& files) {
 /// What would run because of these files: what a person should have read before saying yes.
 std::string describeCommands(const Pipeline& pipeline) {
     std::string text;
-    for (const auto& [name, check] : pipeline.checks)
-        if (const Value* run = check.settings.find("run"))
-            text += fmt::format("  check {:<12} runs {}\n", name, valueText(*run));
-    for (const Stage& stage : pipeline.stages)
-        if (const Value* activate = stage.settings.find("activate"))
-            text += fmt::format("  stage {:<12} runs {} on this machine\n", stage.name, valueText(*activate));
+    const auto say = [&](std::string_view what, const std::string& name, const Settings& settings, const char* key,
+                         std::string_view verb) {
+        if (const Value* value = settings.find(key);
+            value != nullptr && (!value->items.empty() || !value->text.empty()))
+            text += fmt::format("  {} {:<12} {} {}\n", what, name, verb, valueText(*value));
+    };
+    for (const auto& [name, check] : pipeline.checks) {
+        say("check", name, check.settings, "run", "runs");
+        say("check", name, check.settings, "http", "asks");
+        say("check", name, check.settings, "without", "gives up");
+        const Value* network = check.settings.find("network");
+        if (network != nullptr && network->text != "none")
+            say("check", name, check.settings, "network", "has the network");
+    }
+    for (const Stage& stage : pipeline.stages) {
+        say("stage", stage.name, stage.settings, "activate", "runs on this machine");
+        say("stage", stage.name, stage.policy.settings, "alone", "is entered without another person by");
+    }
     return text;
 }
 
@@ -149,7 +168,9 @@ std::optional<Result> declined(Context& context, const ProjectRules& rules, cons
 }
 
 Result trust(Service& service, Context& context) {
-    ProjectRules rules = service.rules(context.host.directory());
+    const Actor by = service.caller();
+    Service::requireTruster(by);
+    ProjectRules rules = service.rulesToTrust(context.host.directory());
     rules.onDisk = readRuleFiles(rules.root);
     const LoadResult loaded = service.load(*rules.onDisk);
     if (!loaded.pipeline)
@@ -159,7 +180,7 @@ Result trust(Service& service, Context& context) {
                 .problem = Problem{"usage", "rules with errors cannot be trusted", "mend the places above"}};
     if (rules.state != RulesState::kTrusted)
         if (auto no = declined(context, rules, loaded)) return *no;
-    const TrustReport report = service.trust(context.host.directory(), service.caller());
+    const TrustReport report = service.trust(context.host.directory(), by, rules.onDisk->digest());
     Json files = Json::array();
     for (const RuleFile& file : report.before.onDisk->files)
         files.push_back({{"path", file.path}, {"sha256", sha256(file.bytes).hex()}});

@@ -5,6 +5,7 @@
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
 #include "store/model/handle.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -54,6 +55,7 @@ std::string rulesText(const StatusReport& report, const Context& context) {
     const auto* line = std::find_if(kRulesLines.begin(), kRulesLines.end(),
                                     [&](const RulesLine& row) { return row.state == report.rules.state; });
     std::string text = context.paint(line->style, line->text) + "\n";
+    if (report.rules.lost) text += "          " + context.paint(Style::kRed, *report.rules.lost) + "\n";
     if (report.rules.unreadable) text += "          " + context.paint(Style::kRed, *report.rules.unreadable) + "\n";
     if (!report.rules.changedFiles.empty())
         text += fmt::format("          changed: {}\n", fmt::join(report.rules.changedFiles, ", "));
@@ -72,7 +74,8 @@ Result showStatus(Service& service, Context& context) {
               {"changed_files", report.rules.changedFiles},
               {"changes", changesJson(report)},
               {"unfinished", unfinishedJson(report)}};
-    std::string text = fmt::format("project   {}\nrules     ", report.rules.root.native()) + rulesText(report, context);
+    std::string text =
+        fmt::format("project   {}\nrules     ", printable(report.rules.root.native())) + rulesText(report, context);
     if (!report.hasStore) text += "history   nothing is recorded yet\n";
     for (const Change& change : report.changes)
         text += fmt::format("{:<9} {}\n", changeHandle(change.id), change.title.value_or("[redacted]"));

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -11,6 +13,15 @@ namespace {
 
 // Long enough for any command that put an object to have committed what refers to it.
 constexpr Milliseconds kGrace = std::chrono::hours(24);
+
+/// As it can be typed: in quotes unless it is plain.
+std::string shellWord(const std::string& text) {
+    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%=,";
+    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+    std::string quoted = "'";
+    for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    return quoted + "'";
+}
 
 Json countsJson(const StoreCounts& counts) {
     return {{"events", counts.events},   {"redactions", counts.redactions}, {"projects", counts.projects},
@@ -35,14 +46,15 @@ Result check(Service& service, Context& context) {
         .data = {{"problems", problems}, {"counts", countsJson(report.counts)}, {"objects", report.objects.objects}},
         .next = {"gradus audit verify"}};
     if (problems.empty()) {
-        result.text = fmt::format("{}  {} events, {} objects ({})\n", context.paint(Style::kGreen, "ok"),
-                                  report.counts.events, report.objects.objects, humanSize(report.objects.bytes));
+        result.text =
+            fmt::format("{}  {}, {} ({})\n", context.paint(Style::kGreen, "ok"), counted(report.counts.events, "event"),
+                        counted(report.objects.objects, "object"), humanSize(report.objects.bytes));
         return result;
     }
     for (const Json& problem : problems)
         result.text += context.paint(Style::kRed, "problem: ") + problem.get<std::string>() + "\n";
     result.exit = Exit::kFailed;
-    result.problem = Problem{"damaged", fmt::format("{} problems in the store", problems.size()),
+    result.problem = Problem{"damaged", fmt::format("{} in the store", counted(problems.size(), "problem")),
                              "restore the latest backup; keep the damaged directory aside"};
     return result;
 }
@@ -66,14 +78,14 @@ Result stats(Service& service, Context& /*context*/) {
         "projects      {}\n"
         "changes       {}\n"
         "promotions    {} ({} unfinished)\n"
-        "objects       {} files, {}\n"
+        "objects       {}, {}\n"
         "anchor        {}\n"
         "ballast       {}\n",
-        report.home.native(), report.sizes.schema, humanSize(report.sizes.database),
+        printable(report.home.native()), report.sizes.schema, humanSize(report.sizes.database),
         humanSize(report.sizes.writeAheadLog), static_cast<double>(report.sizes.database) / events,
         report.counts.events, report.counts.redactions, report.counts.projects, report.counts.changes,
-        report.counts.promotions, report.counts.unfinished, report.objects, humanSize(report.objectBytes),
-        humanSize(report.anchorBytes),
+        report.counts.promotions, report.counts.unfinished, counted(report.objects, "file"),
+        humanSize(report.objectBytes), humanSize(report.anchorBytes),
         report.sizes.ballast ? "set aside for a full disk" : "missing: it is set aside again when there is room");
     return {.data = std::move(data), .text = std::move(text)};
 }
@@ -82,8 +94,9 @@ Result backup(Service& service, Context& context) {
     const std::filesystem::path target = context.arguments.positional("DIR").value();
     service.backup(target);
     return {.data = {{"backup", target.native()}},
-            .text = fmt::format("backed up to {}; it is a state directory of its own\n", target.native()),
-            .next = {fmt::format("GRADUS_HOME={} gradus audit verify", std::filesystem::absolute(target).native())}};
+            .text = fmt::format("backed up to {}; it is a state directory of its own\n", printable(target.native())),
+            .next = {fmt::format("GRADUS_HOME={} gradus audit verify",
+                                 shellWord(std::filesystem::absolute(target).lexically_normal().native()))}};
 }
 
 Result rebuild(Service& service, Context& /*context*/) {
@@ -99,8 +112,9 @@ Result collect(Service& service, Context& /*context*/) {
               {"young", report.young},
               {"temporaries", report.temporaries}};
     return {.data = std::move(data),
-            .text = fmt::format("removed {} objects ({}), kept {} in use and {} younger than a day\n", report.removed,
-                                humanSize(report.removedBytes), report.referenced, report.young)};
+            .text = fmt::format("removed {} ({}), kept {} in use and {} younger than a day\n",
+                                counted(report.removed, "object"), humanSize(report.removedBytes), report.referenced,
+                                report.young)};
 }
 
 }  // namespace

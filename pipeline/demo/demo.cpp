@@ -82,7 +82,8 @@ void rulesScenes(Player& player) {
     player.scene("A pipeline file, written in a hurry",
                  "Every mistake is found at once, each with its place and a way out.");
     player.write("gradus.toml", kMistaken);
-    player.run({"policy", "lint"}, {.exit = 2, .text = {"timout", "did you mean", "5 seconds", "prodution"}});
+    player.run({"policy", "lint"},
+               {.exit = 2, .text = {"did you mean 'timeout'?", "5 seconds", "did you mean 'production'?"}});
 
     player.scene("Mended, and what it means",
                  "The shipped policies fill in what the file does not say; every rule tells where it came from.");

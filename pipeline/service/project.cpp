@@ -28,7 +28,9 @@ std::optional<fs::path> nearestWith(const fs::path& from, std::string_view name)
 fs::path realPath(const fs::path& path) {
     std::error_code error;
     fs::path real = fs::canonical(path, error);
-    if (error) throw Error(ErrorCode::kUsage, "cannot go to {}: {}", path.native(), error.message());
+    if (error)
+        throw Error(ErrorCode::kUsage, "cannot go to {}: {}", path.native(), error.message())
+            .hint("name a directory that is there");
     return real;
 }
 

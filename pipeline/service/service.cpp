@@ -8,6 +8,7 @@
 
 #include "pipeline/service/project.h"
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -25,8 +26,8 @@ std::string loginName() {
 Actor parseActor(const std::string& text) {
     const std::size_t colon = text.find(':');
     const auto kind = fromName(kActorKinds, text.substr(0, colon));
-    if (colon == std::string::npos || !kind || colon + 1 == text.size())
-        throw Error(ErrorCode::kUsage, "GRADUS_ACTOR is '{}', which does not say who is acting", text)
+    if (colon == std::string::npos || !kind || colon + 1 == text.size() || firstInvalidUtf8(text))
+        throw Error(ErrorCode::kUsage, "GRADUS_ACTOR is '{}', which does not say who is acting", printable(text))
             .hint("write KIND:NAME, with person, agent, daemon or ci for KIND, for example GRADUS_ACTOR=agent:fixer");
     return {*kind, text.substr(colon + 1)};
 }
@@ -46,9 +47,26 @@ Store& Service::writing() {
     return *store_;
 }
 
+void Service::record(const std::function<void(Writer&)>& work) {
+    writing().write(work);
+    if (const auto gap = writing().anchorGap()) around_.warn(*gap);
+}
+
 Store* Service::reading() {
     if (!store_) store_ = Store::openForReading(state(), {.clock = around_.clock, .random = around_.random});
     return store_ ? &*store_ : nullptr;
+}
+
+Store* Service::writingIfThere() {
+    std::error_code ignored;
+    if (!fs::exists(fs::symlink_status(state().database(), ignored))) return reading();
+    return &writing();
+}
+
+Store& Service::existing() {
+    if (Store* store = reading()) return *store;
+    throw Error(ErrorCode::kNotFound, "there is no store at {} yet", state().root.native())
+        .hint("it is made by the first command that records something, such as `gradus trust`");
 }
 
 StatusReport Service::status(const fs::path& directory) {

@@ -35,6 +35,7 @@ struct ProjectRules {
     std::optional<RuleFiles> onDisk;
     std::optional<std::string> unreadable;  ///< why the files on disk could not be read
     std::optional<RuleFiles> pinned;
+    std::optional<std::string> lost;        ///< why the trusted files could not be read back; then none are in force
     std::vector<std::string> changedFiles;  ///< paths that differ between the two
 };
 
@@ -92,22 +93,31 @@ class Service {
         Random& random;
         const Vocabulary& vocabulary;
         std::filesystem::path ceiling = kCeilingFile;
+        /// Told what a person should know although the call succeeded.
+        std::function<void(const std::string&)> warn = [](const std::string&) {};
     };
     explicit Service(Surroundings surroundings) : around_(std::move(surroundings)) {}
 
     // Rules
+    std::filesystem::path projectRoot(const std::filesystem::path& directory) const;
     ProjectRules rules(const std::filesystem::path& directory);
+    /// The same, for a verb that is going to trust them.
+    ProjectRules rulesToTrust(const std::filesystem::path& directory);
     LoadResult load(const RuleFiles& files) const;
-    /// Pins the files on disk. Throws Error(kNotAllowed) unless a person asks.
-    TrustReport trust(const std::filesystem::path& directory, const Actor& by);
+    /// Pins the files on disk. Throws Error(kNotAllowed) unless a person asks, and Error(kBusy) when the files are no
+    /// longer those of digest `seen`: what is put in force is what the person read.
+    TrustReport trust(const std::filesystem::path& directory, const Actor& by, const std::optional<Digest>& seen = {});
+    /// Throws Error(kNotAllowed) for anybody who may not put rules in force.
+    static void requireTruster(const Actor& by);
     StatusReport status(const std::filesystem::path& directory);
     const Vocabulary& vocabulary() const { return around_.vocabulary; }
 
     // Audit
-    /// Nothing recorded yet gives an ok verdict over zero events.
+    /// Throws Error(kNotFound) where there is no log.
     AuditVerdict verifyAudit(const VerifyProgress& progress);
     std::vector<AuditEntry> queryAudit(const AuditRequest& request);
-    void redact(std::int64_t seq, const Actor& by);
+    /// False: a reader keeps the text in the write-ahead log for now; it goes with the next such call.
+    bool redact(std::int64_t seq, const Actor& by);
     void reanchor(const Actor& by);
 
     // Store
@@ -128,6 +138,12 @@ class Service {
     Store& writing();
     /// Nothing if there is no store yet.
     Store* reading();
+    /// Throws Error(kNotFound) if there is no store yet.
+    Store& existing();
+    /// For verbs that write to what is there, called before anything is read: an older schema is brought up to date.
+    Store* writingIfThere();
+    /// Writes, and warns where the log outside the database did not keep up.
+    void record(const std::function<void(Writer&)>& work);
     Objects objects() const { return {state().objects(), around_.clock}; }
     AuditQuery resolve(const AuditRequest& request, const Store& store);
 

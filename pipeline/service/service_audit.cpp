@@ -10,15 +10,20 @@ namespace gradus {
 
 namespace {
 
-std::int64_t changeNumber(const std::string& text, const Records& records) {
+std::int64_t changeNumber(const std::string& text) {
     const auto handle = parseHandle(text);
     if (!handle || handle->kind != HandleKind::kChange)
         throw Error(ErrorCode::kUsage, "'{}' is not the handle of a change", text)
             .hint("a change is written c12, or c12.2 for its second revision");
-    if (!records.change(handle->number))
+    return handle->number;
+}
+
+std::int64_t knownChange(const std::string& text, const Records& records) {
+    const std::int64_t number = changeNumber(text);
+    if (!records.change(number))
         throw Error(ErrorCode::kNotFound, "there is no change {}", text)
             .hint("`gradus audit query --event change.submitted` lists them");
-    return handle->number;
+    return number;
 }
 
 std::string actorText(const Records& records, ActorId id) {
@@ -29,13 +34,14 @@ std::string actorText(const Records& records, ActorId id) {
 }  // namespace
 
 AuditVerdict Service::verifyAudit(const VerifyProgress& progress) {
-    Store* store = reading();
-    return store == nullptr ? AuditVerdict{} : gradus::verifyAudit(store->sql(), store->anchor(), progress);
+    // No log is no proof: a mistyped GRADUS_HOME must not read as "ok".
+    Store& store = existing();
+    return gradus::verifyAudit(store.sql(), store.anchor(), progress);
 }
 
 AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
     AuditQuery query = request.query;
-    if (request.change) query.change = changeNumber(*request.change, store.records());
+    if (request.change) query.change = knownChange(*request.change, store.records());
     if (request.actor) {
         query.actors = actorsNamed(const_cast<Store&>(store).sql(), *request.actor);
         if (query.actors.empty())
@@ -46,12 +52,14 @@ AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
         const auto root = findProjectRoot(*request.projectDirectory, around_.environment);
         query.project = store.records().findProject(identify(root));
         if (!query.project)
-            throw Error(ErrorCode::kNotFound, "nothing is recorded about the project {}", root.native());
+            throw Error(ErrorCode::kNotFound, "nothing is recorded about the project {}", root.native())
+                .hint("`gradus audit query --event project.registered` lists the projects");
     }
     return query;
 }
 
 std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {
+    if (request.change) changeNumber(*request.change);  // a slip is a slip, also where nothing is recorded yet
     Store* store = reading();
     if (store == nullptr) return {};
     std::vector<AuditEntry> entries;
@@ -75,15 +83,28 @@ std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {
     return entries;
 }
 
-void Service::redact(std::int64_t seq, const Actor& by) {
+bool Service::redact(std::int64_t seq, const Actor& by) {
     if (by.kind != ActorKind::kPerson)
-        throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log");
-    writing().write([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
+        throw Error(ErrorCode::kNotAllowed, "only a person can take text away from the audit log; {}:{} is none",
+                    nameOf(kActorKinds, by.kind), by.name)
+            .hint("ask the person you work for to run `gradus audit redact`");
+    writingIfThere();
+    existing();
+    record([&](Writer& writer) { writer.redact(seq, writer.actor(by)); });
+    return writing().forgetDeleted();
 }
 
 void Service::reanchor(const Actor& by) {
-    if (by.kind != ActorKind::kPerson) throw Error(ErrorCode::kNotAllowed, "only a person can start a new anchor");
+    if (by.kind != ActorKind::kPerson)
+        throw Error(ErrorCode::kNotAllowed, "only a person can start a new anchor; {}:{} is none",
+                    nameOf(kActorKinds, by.kind), by.name)
+            .hint("ask the person you work for to run `gradus audit reanchor`");
+    writingIfThere();
+    existing();
     Store& store = writing();
+    if (!store.anchorGap() && store.hasKey())
+        throw Error(ErrorCode::kNotAllowed, "{} is whole; a new one would vouch for less", store.anchor().name())
+            .hint("nothing was changed; `gradus audit verify` judges the whole log");
     ActorId actor = 0;
     store.write([&](Writer& writer) { actor = writer.actor(by); });
     store.reanchor(actor);

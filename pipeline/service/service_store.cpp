@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <unordered_set>
 
 #include "pipeline/service/service.h"
@@ -15,11 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
-
-Error nothingYet(const StateDirectory& state) {
-    return Error(ErrorCode::kNotFound, "there is no store at {} yet", state.root.native())
-        .hint("it is made by the first command that records something, such as `gradus trust`");
-}
 
 /// What a row names, and what the change sets among those name in turn.
 std::unordered_set<Digest> liveObjects(const Records& records, const Objects& objects) {
@@ -42,25 +39,73 @@ std::uintmax_t sizeOf(const fs::path& path) {
     return error ? 0 : size;
 }
 
+/// Absolute and without the slash a shell's completion leaves at the end.
+fs::path plainPath(const fs::path& target) {
+    if (target.empty()) throw Error(ErrorCode::kUsage, "the backup needs a name").hint("give a new directory");
+    fs::path whole = fs::absolute(target).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+}
+
+void refuseToReplace(const fs::path& target) {
+    std::error_code error;
+    const fs::file_status status = fs::symlink_status(target, error);
+    if (fs::exists(status))
+        throw Error(ErrorCode::kUsage, "{} is there already", target.native())
+            .hint("give a new name; a backup replaces nothing");
+    if (status.type() == fs::file_type::none)
+        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", target.native(), error.message());
+}
+
+/// Beside the target under a name that is nobody's; gone with this unless it was renamed.
+class PartialCopy {
+  public:
+    explicit PartialCopy(const fs::path& target) {
+        // Made up here, a missing parent would hide that the backup disk is not mounted.
+        if (!fs::is_directory(target.parent_path()))
+            throw Error(ErrorCode::kUsage, "there is no directory {} to put the backup in",
+                        target.parent_path().native())
+                .hint("make it, or mount it, first");
+        std::string name = target.native() + ".part-XXXXXX";
+        if (::mkdtemp(name.data()) == nullptr)
+            throw Error(ErrorCode::kInfrastructure, "cannot write the backup {}: {}", target.native(),
+                        errnoText(errno));
+        path_ = name;
+    }
+    ~PartialCopy() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+    PartialCopy(const PartialCopy&) = delete;
+    PartialCopy& operator=(const PartialCopy&) = delete;
+    const fs::path& path() const { return path_; }
+
+  private:
+    fs::path path_;
+};
+
 }  // namespace
 
 StoreReport Service::checkStore() {
-    Store* store = reading();
-    if (store == nullptr) throw nothingYet(state());
+    Store& store = existing();
     StoreReport report;
-    report.problems = store->check();
-    report.counts = store->records().counts();
-    if (fs::exists(state().objects())) report.objects = objects().check();
+    report.problems = store.check();
+    report.counts = store.records().counts();
+    if (!fs::exists(state().objects())) return report;
+    const Objects all = objects();
+    report.objects = all.check();
+    for (const Digest& digest : store.records().referencedObjects())
+        if (!fs::exists(all.pathOf(digest)))
+            report.problems.push_back(
+                fmt::format("{}: missing, though something refers to it", all.pathOf(digest).native()));
     return report;
 }
 
 StatsReport Service::stats() {
-    Store* store = reading();
-    if (store == nullptr) throw nothingYet(state());
-    StatsReport report{state().root, store->records().counts(), store->sizes(), sizeOf(state().anchor()), 0, 0};
+    Store& store = existing();
+    StatsReport report{state().root, store.records().counts(), store.sizes(), sizeOf(state().anchor()), 0, 0};
     std::error_code error;
     for (fs::recursive_directory_iterator it(state().objects(), error), end; !error && it != end; it.increment(error)) {
-        if (!it->is_regular_file(error)) continue;
+        if (it.depth() == 0 || !it->is_regular_file(error)) continue;  // on top is only the format file
         ++report.objects;
         report.objectBytes += it->file_size(error);
     }
@@ -68,12 +113,21 @@ StatsReport Service::stats() {
 }
 
 void Service::rebuild() {
-    if (reading() == nullptr) throw nothingYet(state());
+    writingIfThere();
+    Store& store = existing();
+    const AuditVerdict verdict = gradus::verifyAudit(store.sql(), store.anchor());
+    const bool trustworthy = verdict.kind == Tampering::kNone || verdict.kind == Tampering::kStateMismatch ||
+                             verdict.kind == Tampering::kUnanchoredSince;
+    if (!trustworthy)
+        throw Error(ErrorCode::kNotAllowed,
+                    "the audit log itself is not whole ({} at event {}): nothing is rebuilt from it",
+                    nameOf(kTamperings, verdict.kind), verdict.seq)
+            .hint("run `gradus audit verify`, then restore the latest backup");
     writing().rebuild();
 }
 
 SweepReport Service::sweep(Milliseconds grace) {
-    if (reading() == nullptr || !fs::exists(state().objects())) return {};
+    if (writingIfThere() == nullptr || !fs::exists(state().objects())) return {};
     const Time now = around_.clock.now();
     Objects all = objects();
     const auto live = liveObjects(store_->records(), all);
@@ -81,33 +135,24 @@ SweepReport Service::sweep(Milliseconds grace) {
 }
 
 void Service::backup(const fs::path& target) {
-    Store* store = reading();
-    if (store == nullptr) throw nothingYet(state());
-    if (fs::exists(fs::symlink_status(target)))
-        throw Error(ErrorCode::kUsage, "{} is there already", target.native())
-            .hint("give a new name; a backup replaces nothing");
-    StateDirectory copy{fs::absolute(target)};
-    copy.root += ".part";
-    std::error_code ignored;
-    fs::remove_all(copy.root, ignored);
+    Store& store = existing();
+    const fs::path whole = plainPath(target);
+    refuseToReplace(whole);
+    const PartialCopy partial(whole);
+    const StateDirectory copy{partial.path()};
     try {
-        makeDirectories(copy.root);
         // The database first: objects are never changed, so whatever it refers to is still there afterwards.
-        store->backup(copy.database());
-        store->copyAnchor(copy);
+        store.backup(copy.database());
+        store.copyAnchor(copy);
         if (fs::exists(state().objects())) fs::copy(state().objects(), copy.objects(), fs::copy_options::recursive);
         const FileDescriptor directory = openFile(copy.root, O_RDONLY | O_DIRECTORY);
         if (::syncfs(directory.get()) != 0)
-            throw Error(ErrorCode::kInfrastructure, "cannot sync {}", copy.root.native());
-        fs::rename(copy.root, target);
-        syncDirectory(fs::absolute(target).parent_path());
+            throw Error(ErrorCode::kInfrastructure, "cannot sync {}: {}", copy.root.native(), errnoText(errno));
+        fs::rename(copy.root, whole);
     } catch (const fs::filesystem_error& e) {
-        fs::remove_all(copy.root, ignored);
-        throw Error(ErrorCode::kInfrastructure, "cannot write the backup {}: {}", target.native(), e.code().message());
-    } catch (...) {
-        fs::remove_all(copy.root, ignored);
-        throw;
+        throw Error(ErrorCode::kInfrastructure, "cannot write the backup {}: {}", whole.native(), e.code().message());
     }
+    syncDirectory(whole.parent_path());
 }
 
 }  // namespace gradus

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policies/language/resolver.h"
+#include "policies/language/suggest.h"
 #include "policies/language/table_reader.h"
 
 namespace gradus {
@@ -25,15 +26,27 @@ std::vector<std::string> driverNames(const Vocabulary& vocabulary) {
 
 }  // namespace
 
+// Most often the name is mistyped: the right one has a section in the file, or a driver of its own.
+std::string Resolver::missingDriverHint(const std::string& stage) const {
+    std::vector<std::string> known;
+    for (const auto& [name, section] : draft_.stages) known.push_back(name);
+    for (const DriverWords& driver : vocabulary_.drivers) {
+        known.push_back(driver.name);
+        known.insert(known.end(), driver.stageNames.begin(), driver.stageNames.end());
+    }
+    std::erase(known, stage);
+    if (const auto meant = suggest(stage, known)) return fmt::format("did you mean '{}'?", *meant);
+    return fmt::format("add [stage.{}] with driver = \"release-directory\"; {}", stage,
+                       findings_.hintFor("", driverNames(vocabulary_), "drivers"));
+}
+
 const DriverWords* Resolver::driverOf(const std::string& name, const Settings& settings, const Origin& origin) {
     const Value* said = settings.find("driver");
     if (said == nullptr) {
         const DriverWords* driver = vocabulary_.driverForStage(name);
         if (driver == nullptr)
             findings_.error(origin, "missing-key", fmt::format("stage '{}' has no driver", name),
-                            "no driver is called like it",
-                            fmt::format("add [stage.{}] with driver = \"release-directory\"; {}", name,
-                                        findings_.hintFor("", driverNames(vocabulary_), "drivers")));
+                            "no driver is called like it", missingDriverHint(name));
         return driver;
     }
     const DriverWords* driver = vocabulary_.findDriver(said->text);

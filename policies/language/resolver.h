@@ -27,6 +27,7 @@ class Resolver {
 
     void addStages();
     void addStage(const Value& stageName);
+    std::string missingDriverHint(const std::string& stage) const;
     const DriverWords* driverOf(const std::string& name, const Settings& settings, const Origin& origin);
     std::string policyOf(const std::string& name, const Settings& settings);
     void refuseMissingDriverKeys(const Stage& stage, const DriverWords& driver);

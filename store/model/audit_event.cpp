@@ -3,20 +3,32 @@
 #include <nlohmann/json.hpp>
 
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
 namespace {
 
+// What is written here is chained for good, so nothing may go in that could not be read back.
 void appendQuoted(std::string& out, std::string_view text) {
+    if (firstInvalidUtf8(text)) throw Error(ErrorCode::kUsage, "an event's field is not UTF-8: {}", printable(text));
     out += '"';
     for (const char c : text) {
         if (c == '"' || c == '\\') out += '\\';
         if (static_cast<unsigned char>(c) < 0x20)
-            throw Error(ErrorCode::kUsage, "a control character in an event's field");
+            throw Error(ErrorCode::kUsage, "a control character in an event's field: {}", printable(text));
         out += c;
     }
     out += '"';
+}
+
+// A field given twice, a number too large, a stray space: a reader would see something else than what was hashed.
+bool isAsWritten(const EventFields& fields, std::string_view text) {
+    try {
+        return fields.json() == text;
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 [[noreturn]] void missing(std::string_view key) {
@@ -104,6 +116,8 @@ EventFields EventFields::fromJson(std::string_view text) {
             throw Error(ErrorCode::kDamaged, "an event's field '{}' is neither a number nor a text", key);
         }
     }
+    if (!isAsWritten(fields, text))
+        throw Error(ErrorCode::kDamaged, "an event's body is not written the way events are: {}", printable(text));
     return fields;
 }
 

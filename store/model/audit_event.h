@@ -69,7 +69,7 @@ class EventFields {
     const std::vector<std::pair<std::string, Value>>& all() const { return values_; }
     /// A flat JSON object, in the order in which the fields were set. This text is what is chained.
     std::string json() const;
-    /// Throws Error(kDamaged) unless `text` is a flat JSON object of integers and strings.
+    /// Throws Error(kDamaged) unless `text` is exactly what json() gives for some fields.
     static EventFields fromJson(std::string_view text);
 
   private:

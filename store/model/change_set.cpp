@@ -1,11 +1,11 @@
 #include "store/model/change_set.h"
 
 #include <algorithm>
-#include <set>
 
 #include "store/model/canonical.h"
 #include "store/model/canonical_reader.h"
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -15,25 +15,31 @@ constexpr std::string_view kChangeSetDomain = "gradus.change-set.1";
 constexpr std::size_t kLongestComponent = 255;
 constexpr std::size_t kLongestPath = 4095;
 
+// What HFS+ leaves out when it compares names.
+bool isIgnorable(char32_t c) {
+    return (c >= 0x200B && c <= 0x200F) || (c >= 0x202A && c <= 0x202E) || (c >= 0x206A && c <= 0x206F) || c == 0xFEFF;
+}
+
 // git itself treats these spellings as its own directory on some file system or other: letter case, the NTFS short
-// name, and characters that HFS+ ignores.
+// name and streams, and characters that HFS+ ignores.
 bool looksLikeGit(std::string_view component) {
     std::string plain;
-    for (std::size_t i = 0; i < component.size(); ++i) {
-        const std::string_view rest = component.substr(i);
-        // U+200B..U+200F and U+FEFF, as UTF-8.
-        const bool ignorable =
-            rest.size() >= 3 && ((rest[0] == '\xe2' && rest[1] == '\x80' && rest[2] >= '\x8b' && rest[2] <= '\x8f') ||
-                                 rest.substr(0, 3) == "\xef\xbb\xbf");
-        if (ignorable) {
-            i += 2;
-            continue;
+    for (std::string_view rest = component; !rest.empty();) {
+        const CodePoint point = firstCodePoint(rest);
+        if (point.value >= 'A' && point.value <= 'Z') {
+            plain += static_cast<char>(point.value - 'A' + 'a');
+        } else if (!isIgnorable(point.value)) {
+            plain += rest.substr(0, point.length);
         }
-        plain +=
-            component[i] >= 'A' && component[i] <= 'Z' ? static_cast<char>(component[i] - 'A' + 'a') : component[i];
+        rest.remove_prefix(point.length);
     }
+    plain.resize(std::min(plain.find(':'), plain.size()));
     while (!plain.empty() && (plain.back() == '.' || plain.back() == ' ')) plain.pop_back();
     return plain == ".git" || plain == "git~1";
+}
+
+bool hasControl(std::string_view text) {
+    return std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; });
 }
 
 std::optional<std::string> componentFault(std::string_view component) {
@@ -41,18 +47,19 @@ std::optional<std::string> componentFault(std::string_view component) {
     if (component == "." || component == "..") return "it has a '.' or '..' part";
     if (component.size() > kLongestComponent) return "a part is longer than 255 bytes";
     if (looksLikeGit(component)) return "it leads into git's own directory";
+    if (component.back() == '.' || component.back() == ' ') return "a part ends in a dot or a space";
     return std::nullopt;
 }
 
 void requirePlain(std::string_view path) {
     if (const auto fault = pathFault(path))
-        throw Error(ErrorCode::kUsage, "the path '{}' cannot be part of a change: {}", path, *fault);
+        throw Error(ErrorCode::kUsage, "the path '{}' cannot be part of a change: {}", printable(path), *fault);
 }
 
 void requireMode(std::string_view path, const Entry& entry) {
     if ((entry.mode & ~0777U) != 0)
-        throw Error(ErrorCode::kUsage, "the path '{}' has mode {:o}: setuid, setgid and sticky are refused", path,
-                    entry.mode);
+        throw Error(ErrorCode::kUsage, "the path '{}' has mode {:o}: setuid, setgid and sticky are refused",
+                    printable(path), entry.mode);
 }
 
 template <typename Item>
@@ -60,7 +67,7 @@ void sortUnique(std::vector<Item>& items) {
     std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.path < b.path; });
     const auto twice =
         std::adjacent_find(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.path == b.path; });
-    if (twice != items.end()) throw Error(ErrorCode::kUsage, "the path '{}' is given twice", twice->path);
+    if (twice != items.end()) throw Error(ErrorCode::kUsage, "the path '{}' is given twice", printable(twice->path));
 }
 
 void encodeEntry(Canonical& out, const Entry& entry) {
@@ -94,6 +101,9 @@ std::optional<std::string> pathFault(std::string_view path) {
     if (path.front() == '/') return "it is absolute";
     if (path.size() > kLongestPath) return "it is longer than 4095 bytes";
     if (path.find('\0') != std::string_view::npos) return "it has a NUL byte";
+    if (hasControl(path)) return "it has a control character";
+    if (firstInvalidUtf8(path)) return "it is not UTF-8";
+    if (path.find('\\') != std::string_view::npos) return "it has a backslash, which other systems take for a '/'";
     for (std::size_t begin = 0; begin <= path.size();) {
         const std::size_t end = std::min(path.find('/', begin), path.size());
         if (auto fault = componentFault(path.substr(begin, end - begin))) return fault;
@@ -134,9 +144,13 @@ ChangeSet ChangeSet::decode(std::string_view bytes) {
         changes.push_back(std::move(change));
     }
     in.end();
-    ChangeSet set(std::move(changes));
-    if (set.encode() != bytes) in.fail("not in canonical order");
-    return set;
+    try {
+        ChangeSet set(std::move(changes));
+        if (set.encode() == bytes) return set;
+    } catch (const Error& e) {
+        in.fail(e.what());
+    }
+    in.fail("not in canonical order");
 }
 
 Digest ChangeSet::digest() const { return sha256(encode()); }

@@ -27,7 +27,7 @@ std::string formatTime(Time time) {
     const auto millis = toMillis(time);
     // Floor, not truncation: a moment before 1970 still has a positive number of milliseconds.
     const std::int64_t remainder = ((millis % 1000) + 1000) % 1000;
-    const std::time_t seconds = (millis - remainder) / 1000;
+    const std::time_t seconds = millis / 1000 - (millis % 1000 < 0 ? 1 : 0);
     std::tm parts{};
     gmtime_r(&seconds, &parts);
     return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,

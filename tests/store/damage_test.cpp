@@ -1,5 +1,5 @@
 // Damaged, foreign and forbidden files: a clear Error or verdict, never a crash, never silently well, and nothing of
-// another program's is changed. DL3, CR16
+// another program's is changed.
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Everything somebody with write access to the files could do to the log, and the name that verifyAudit gives it. DL6
+// Everything somebody with write access to the files could do to the log, and the name that verifyAudit gives it.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <sys/stat.h>

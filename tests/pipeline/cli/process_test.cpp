@@ -146,6 +146,25 @@ TEST(Program, WritesAScriptThatCompletesInBash) {
     EXPECT_EQ(complete("gradus version -- --js", 3), "\n");
 }
 
+TEST(Program, FollowsEveryEventHoweverFewWereAskedForAtFirst) {
+    // The second trust is one commit of two events: somebody new, and what they trust.
+    const Ended ended = shell(R"sh(
+        scratch=$(mktemp -d) && cd "$scratch" && export GRADUS_HOME="$scratch/state"
+        printf '[pipeline]\nname = "shop"\nstages = ["sandbox"]\n' > gradus.toml
+        GRADUS_ACTOR=person:alice "$gradus" trust --yes > /dev/null 2>&1
+        timeout 60 "$gradus" audit query --follow --limit 1 > shown &
+        follower=$!
+        await() { for i in $(seq 600); do [ "$(grep -c rules.trusted shown)" = "$1" ] && return; sleep 0.05; done; }
+        await 1
+        echo '# more' >> gradus.toml
+        GRADUS_ACTOR=person:bob "$gradus" trust --yes > /dev/null 2>&1
+        await 2
+        kill "$follower"
+        awk '{print $1}' shown | tr '\n' ' '
+        rm -r "$scratch")sh");
+    EXPECT_EQ(ended.out, "4 5 6 ");
+}
+
 }  // namespace
 
 }  // namespace gradus

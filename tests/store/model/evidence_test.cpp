@@ -1,0 +1,39 @@
+#include "store/model/evidence.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+namespace gradus {
+namespace {
+
+constexpr std::array kParts{&Evidence::tree,  &Evidence::change, &Evidence::base,
+                            &Evidence::rules, &Evidence::check,  &Evidence::environment};
+
+Evidence sample() {
+    Evidence evidence;
+    for (std::size_t i = 0; i < kParts.size(); ++i) evidence.*kParts.at(i) = sha256("part " + std::to_string(i));
+    return evidence;
+}
+
+TEST(EvidenceTest, CountsOnlyForExactlyWhatItWasTakenOn) {
+    std::set<std::string> seen{sample().fingerprint().hex()};
+    for (const auto part : kParts) {
+        Evidence other = sample();
+        other.*part = sha256("something else");
+        EXPECT_TRUE(seen.insert(other.fingerprint().hex()).second);
+    }
+    EXPECT_EQ(sample().fingerprint(), sample().fingerprint());
+}
+
+TEST(EvidenceTest, DoesNotConfuseOnePartWithAnother) {
+    for (std::size_t i = 0; i + 1 < kParts.size(); ++i) {
+        Evidence swapped = sample();
+        std::swap(swapped.*kParts.at(i), swapped.*kParts.at(i + 1));
+        EXPECT_NE(swapped.fingerprint(), sample().fingerprint()) << i;
+    }
+}
+
+}  // namespace
+}  // namespace gradus
