@@ -112,7 +112,7 @@ bool namesAForeignPlace(std::string_view line) {
     if (line.find(kBesideTheTree) != std::string_view::npos) return true;
     const auto found = line.find(kOneMachine);
     if (found == std::string_view::npos) return false;
-    // "upper/work/" and "${root}/work/" are parts of some other path.
+    // A directory of that name further down is part of some other path.
     return found == 0 || std::string_view(" \t\"'`(=:<").find(line[found - 1]) != std::string_view::npos;
 }
 
