@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/model/change_set.h"
+#include "store/objects.h"
+
+namespace gradus {
+
+/// What one sandbox wrote over its base.
+struct HarvestSource {
+    /// Directories that hold the changes, topmost first, borrowed: an overlay's upper and the layers of its snapshots.
+    std::vector<int> layers;
+    /// The directory they lie over, as the host sees it now.
+    std::filesystem::path base;
+    /// The file system's own clock just before `base` was first shown inside (fileSystemNow). An inode changed since
+    /// then may not be what the sandbox saw.
+    timespec since{};
+    /// The base is a copy nobody else writes: what is there is what was there.
+    bool pinned = false;
+    /// Relative paths that the host put below the overlay (mount points, hidden places): never a change.
+    std::vector<std::string> notOurs;
+};
+
+struct HarvestOptions {
+    bool withIgnored = false;
+    std::uint64_t maxEntries = 1'000'000;
+    /// Of content read for digests, holes not counted.
+    std::uint64_t maxBytes = std::uint64_t{64} << 30;
+    /// Where the new contents go. Without it they are hashed and not kept.
+    Objects* keep = nullptr;
+};
+
+/// Something in a layer that cannot be part of a change: a socket, a fifo, a device, a set-user-ID bit, a forged
+/// overlay attribute, a name that no change may have.
+struct Unharvested {
+    std::string path;
+    std::string reason;
+};
+
+struct Harvest {
+    ChangeSet changes;
+    /// Paths that git ignores, each file counted once; not part of `changes` unless asked for.
+    std::uint64_t ignored = 0;
+    /// Changed here, and by somebody else outside since the start: their `before` is unknown.
+    std::vector<std::string> baseMoved;
+    std::vector<Unharvested> refused;
+};
+
+/// What the layers say, compared with the base. Costs as much as there are changes, whatever the size of the base.
+/// Never follows a link, never opens anything but regular files and directories, never runs a program. Throws Error
+/// beyond the options' bounds, and when a layer cannot be read.
+Harvest harvest(const HarvestSource& source, const HarvestOptions& options);
+
+/// The clock that stamps inodes: coarser than the wall clock, and never ahead of it.
+timespec fileSystemNow();
+
+}  // namespace gradus

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugins/api/isolation.h"
+#include "store/state_directory.h"
+
+namespace gradus {
+
+/// A directory that a sandbox is a clone of, and what belongs to it elsewhere.
+struct CloneRequest {
+    std::filesystem::path project;    ///< real path
+    std::filesystem::path directory;  ///< where the command starts: the project or below it
+    /// The project's bytes, if they are not the directory itself: layers of earlier snapshots and a materialised
+    /// commit, topmost first. Empty: the directory as it is.
+    std::vector<std::filesystem::path> lowers;
+    /// Layers on disk for the project's changes; absent: in memory, gone with the sandbox.
+    std::optional<std::filesystem::path> upper;
+    std::optional<std::filesystem::path> work;
+    Environment environment;          ///< the caller's
+    std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
+    std::vector<std::string> hide;    ///< patterns below the project that are shown empty
+    std::vector<std::filesystem::path> hiddenPaths;  ///< the state directory, stage targets
+};
+
+/// What of the caller's home is seen inside.
+struct HomeEntry {
+    enum class How { kReadOnly, kCopyOnWrite };
+    std::filesystem::path path;
+    How how = How::kReadOnly;
+    std::string why;  ///< "on PATH", or the toolchain's name
+};
+
+struct ClonePlan {
+    Workspace workspace;
+    std::size_t projectOverlay = 0;        ///< index in workspace.overlays
+    Identity identity;                     ///< the project's owner for root, else the caller
+    std::vector<std::string> environment;  ///< of the command, whole
+    std::filesystem::path directory;
+    std::vector<HomeEntry> home;
+    std::vector<std::string> notes;    ///< what a person should know: a nested mount that is shown read-only, …
+    std::vector<std::string> notOurs;  ///< for the harvest: relative places below the project that the plan covers
+};
+
+/// Reads the file system, changes nothing. Throws Error for a project that cannot be cloned, with the reason and cure.
+ClonePlan planClone(const CloneRequest& request);
+
+/// A command that means another program inside than outside, or none: the line to tell a person.
+std::optional<std::string> resolvesDifferently(const ClonePlan& plan, const CloneRequest& request,
+                                               const std::string& program);
+
+}  // namespace gradus
