@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "plugins/api/isolation.h"
+#include "plugins/host/machine.h"
 #include "policies/language/loader.h"
+#include "stages/sandbox/clone.h"
 #include "store/audit_query.h"
 #include "store/audit_verify.h"
 #include "store/objects.h"
@@ -69,6 +72,27 @@ struct StatsReport {
     std::uintmax_t objectBytes = 0;
 };
 
+/// Where state is kept, and why it cannot be.
+struct StateFinding {
+    std::filesystem::path directory;
+    std::string problem;
+    std::string cure;
+};
+
+/// Everything that decides whether a sandbox can be built here, seen by trying.
+struct DoctorReport {
+    std::vector<MachineFact> machine;
+    std::vector<ProbeResult> backends;
+    StateFinding state;
+    std::vector<HomeEntry> home;
+    std::vector<std::string> notes;
+
+    /// Some backend proves the floor of guarantees, and nothing stands in its way.
+    bool isWell() const;
+};
+
+using Backends = std::vector<std::unique_ptr<IsolationBackend>>;
+
 /// An audit query in the words of people; names are looked up here.
 struct AuditRequest {
     AuditQuery query;
@@ -93,6 +117,8 @@ class Service {
         Random& random;
         const Vocabulary& vocabulary;
         std::filesystem::path ceiling = kCeilingFile;
+        /// The isolation backends, cheapest first; made when a call first needs one.
+        std::function<Backends()> backends = [] { return Backends{}; };
         /// Told what a person should know although the call succeeded.
         std::function<void(const std::string&)> warn = [](const std::string&) {};
     };
@@ -111,6 +137,10 @@ class Service {
     static void requireTruster(const Actor& by);
     StatusReport status(const std::filesystem::path& directory);
     const Vocabulary& vocabulary() const { return around_.vocabulary; }
+
+    // Sandboxes
+    /// Probes every backend live, whatever was cached.
+    DoctorReport doctor(const std::filesystem::path& directory);
 
     // Audit
     /// Throws Error(kNotFound) where there is no log.

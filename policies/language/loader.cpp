@@ -9,6 +9,8 @@
 #include "policies/language/draft.h"
 #include "policies/language/table_reader.h"
 #include "policies/language/text_rules.h"
+#include "policies/language/tighten.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
@@ -201,23 +203,122 @@ bool isPolicyPath(const std::string& path) {
     return path.starts_with(std::string(kPolicyDirectory) + "/") && path.ends_with(".toml");
 }
 
+/// One loading: all files read, nothing resolved yet.
+struct Reading {
+    Reading(const RuleFiles& files, const Vocabulary& vocabulary, const Ceiling& ceiling)
+        : policies(vocabulary, findings), reader(vocabulary, findings, policies) {
+        reader.readCeilingFile(ceiling);
+        for (const RuleFile& file : files.files)
+            if (isPolicyPath(file.path)) reader.readPolicyFile(file);
+    }
+
+    Findings findings;
+    PolicySet policies;
+    FileReader reader;
+};
+
+Settings projectSandbox(const RuleFiles& files, Reading& reading) {
+    const RuleFile* main = files.find(kPipelineFile);
+    Draft draft = main != nullptr ? reading.reader.readPipelineFile(*main) : Draft{};
+    const auto diagnostics = reading.findings.take();
+    if (hasErrors(diagnostics))
+        throw Error(ErrorCode::kUsage, "the project's rules have errors, so what a sandbox may do is not known")
+            .hint("see them with 'gradus policy lint'");
+    return std::move(draft.sandbox.settings);
+}
+
+/// The caller's words on top of the project's, limits one by one.
+void putOnTop(Settings& settings, const Settings& asked) {
+    for (const auto& [key, value] : asked.values()) {
+        Value* there = settings.find(key);
+        if (there == nullptr || value.type != ValueType::kTable) {
+            settings.set(key, value);
+            continue;
+        }
+        for (const auto& [name, field] : value.fields) there->fields.insert_or_assign(name, field);
+    }
+}
+
+[[noreturn]] void refuseLooser(const std::string& key, const Value& limit, const Value& wanted,
+                               const std::string& who) {
+    throw Error(ErrorCode::kNotAllowed, "{} {} is looser than {} allows: {}", key, valueText(wanted), who,
+                valueText(limit))
+        .hint(fmt::format("ask for {} or stricter; set by {}", valueText(limit), limit.origin.text()));
+}
+
+bool isAsked(const Value& value) { return value.origin.kind == Origin::Kind::kCaller; }
+
+void holdTo(const Settings& demands, Settings& settings, const std::string& who) {
+    const std::vector<KeyRow>& rows = section("sandbox").rows;
+    Settings limits;
+    for (const auto& [key, value] : demands.values())
+        if (findRow(rows, key) != nullptr) limits.set(key, value);
+    settings = tightened(rows, limits, settings, [&](const std::string& key, const Value& limit, const Value& wanted) {
+        if (isAsked(wanted)) refuseLooser(key, limit, wanted, who);
+    });
+}
+
+bool holds(const Value* list, std::string_view item) {
+    return list != nullptr && std::any_of(list->items.begin(), list->items.end(),
+                                          [&](const Value& value) { return value.text == item; });
+}
+
+// The host's network is no-network given up by another name; and nobody gives up what is demanded of him.
+void refuseGivingUp(const Settings& demands, Settings& settings, const std::string& who) {
+    const Value* demanded = demands.find("requires");
+    if (demanded == nullptr) return;
+    Value* network = settings.find("network");
+    if (network != nullptr && network->text != "none" && holds(demanded, "no-network")) {
+        Value none = *network;
+        none.text = "none";
+        none.items.clear();
+        none.origin = demanded->origin;
+        if (isAsked(*network)) refuseLooser("network", none, *network, who);
+        *network = none;
+    }
+    Value* without = settings.find("without");
+    if (without == nullptr) return;
+    std::erase_if(without->items, [&](const Value& item) {
+        if (!holds(demanded, item.text)) return false;
+        if (isAsked(*without))
+            throw Error(ErrorCode::kNotAllowed, "'{}' cannot be given up: {} demands it", item.text, who);
+        return true;
+    });
+}
+
 }  // namespace
 
+Settings sandboxRules(const RuleFiles* files, const SandboxWish& wish, const Vocabulary& vocabulary,
+                      const Ceiling& ceiling) {
+    const RuleFiles none;
+    Reading reading(files != nullptr ? *files : none, vocabulary, ceiling);
+    Settings settings = projectSandbox(files != nullptr ? *files : none, reading);
+    putOnTop(settings, wish.asked);
+    if (wish.policy) {
+        if (!reading.policies.knows(*wish.policy))
+            throw Error(ErrorCode::kUsage, "there is no policy '{}'", *wish.policy)
+                .hint(reading.findings.hintFor(*wish.policy, reading.policies.names(), "policies"));
+        const EffectivePolicy policy = reading.policies.effective(*wish.policy);
+        const std::string who = fmt::format("policy '{}'", *wish.policy);
+        refuseGivingUp(policy.settings, settings, who);
+        holdTo(policy.settings, settings, who);
+    }
+    fillDefaults(settings, section("sandbox").rows, vocabulary);
+    refuseGivingUp(reading.policies.ceiling(), settings, "the administrator's ceiling");
+    holdTo(reading.policies.ceiling(), settings, "the administrator's ceiling");
+    return settings;
+}
+
 LoadResult load(const RuleFiles& files, const Vocabulary& vocabulary, const Ceiling& ceiling) {
-    Findings findings;
-    PolicySet policies(vocabulary, findings);
-    FileReader reader(vocabulary, findings, policies);
-    reader.readCeilingFile(ceiling);
-    for (const RuleFile& file : files.files)
-        if (isPolicyPath(file.path)) reader.readPolicyFile(file);
+    Reading reading(files, vocabulary, ceiling);
     LoadResult result;
     const RuleFile* main = files.find(kPipelineFile);
     if (main == nullptr)
-        findings.error(kPipelineFile, {}, "missing-file", "there is no gradus.toml", "nothing says what the stages are",
+        reading.findings.error(kPipelineFile, {}, "missing-file", "there is no gradus.toml", "nothing says what the stages are",
                        "write one; the smallest is in docs/pipeline-file.md");
-    const Draft draft = main != nullptr ? reader.readPipelineFile(*main) : Draft{};
-    Pipeline pipeline = resolvePipeline(draft, policies, vocabulary, findings);
-    result.diagnostics = findings.take();
+    const Draft draft = main != nullptr ? reading.reader.readPipelineFile(*main) : Draft{};
+    Pipeline pipeline = resolvePipeline(draft, reading.policies, vocabulary, reading.findings);
+    result.diagnostics = reading.findings.take();
     if (!hasErrors(result.diagnostics)) result.pipeline = std::move(pipeline);
     return result;
 }

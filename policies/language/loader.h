@@ -20,4 +20,16 @@ struct LoadResult {
 /// bytes give what they gave when they were pinned, under the ceiling of today.
 LoadResult load(const RuleFiles& files, const Vocabulary& vocabulary, const Ceiling& ceiling);
 
+/// What a caller asks of one sandbox, over what the project's [sandbox] says.
+struct SandboxWish {
+    std::optional<std::string> policy;
+    Settings asked;  ///< keys of [sandbox]; `limits` field by field
+};
+
+/// The [sandbox] that holds for one sandbox, defaults filled in. What the project's file asks for gives way to the
+/// policy and the ceiling; what the caller asks for does not: looser than they allow is Error(kNotAllowed), naming who
+/// forbids it. `files` may be absent. Throws Error(kUsage) for an unknown policy and for files with errors.
+Settings sandboxRules(const RuleFiles* files, const SandboxWish& wish, const Vocabulary& vocabulary,
+                      const Ceiling& ceiling);
+
 }  // namespace gradus

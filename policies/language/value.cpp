@@ -47,6 +47,8 @@ std::string Origin::text() const {
             return fmt::format("{}:{}:{}", file, span.begin.line, span.begin.column);
         case Kind::kCeiling:
             return fmt::format("administrator ceiling {}:{}:{}", file, span.begin.line, span.begin.column);
+        case Kind::kCaller:
+            return "the caller";
     }
     return "default";
 }

@@ -14,13 +14,13 @@ namespace gradus {
 
 /// Who set a value, and where.
 struct Origin {
-    enum class Kind { kDefault, kProject, kShipped, kCeiling };
+    enum class Kind { kDefault, kProject, kShipped, kCeiling, kCaller };
     Kind kind = Kind::kDefault;
     std::string file;  ///< empty for a default
     Span span;
 
     /// "default", "gradus.toml:12:9", "shipped policy production", "administrator ceiling
-    /// /etc/gradus/ceiling.toml:3:1".
+    /// /etc/gradus/ceiling.toml:3:1", "the caller".
     std::string text() const;
 };
 

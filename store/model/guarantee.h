@@ -25,6 +25,10 @@ inline constexpr std::array<std::string_view, 9> kGuaranteeNames = {
     "no-network", "read-only-host", "private-processes", "kernel-filter",  "memory-limit",
     "task-limit", "cpu-limit",      "disk-limit",        "separate-kernel"};
 
+/// What every check and every `try` has unless it is given up by name.
+inline constexpr std::array kFloor = {Guarantee::kNoNetwork, Guarantee::kReadOnlyHost, Guarantee::kPrivateProcesses,
+                                      Guarantee::kKernelFilter};
+
 constexpr std::string_view guaranteeName(Guarantee guarantee) {
     return kGuaranteeNames[static_cast<std::size_t>(guarantee)];
 }
