@@ -1,0 +1,210 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugins/api/isolation.h"
+#include "stages/changes/harvest.h"
+#include "stages/sandbox/clone.h"
+#include "store/model/execution.h"
+#include "store/model/sandbox.h"
+#include "store/objects.h"
+#include "store/store.h"
+
+namespace gradus {
+
+/// A command and how it is confined. The first four guarantees are demanded unless they are lowered here, visibly: in
+/// the execution's record and in the audit log.
+struct CommandRequest {
+    std::vector<std::string> arguments;
+    std::filesystem::path directory;  ///< where it starts: the project or below it; empty: the project
+    std::string input;
+    std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
+    std::vector<std::string> hide;    ///< patterns below the project that are shown empty
+    std::vector<std::filesystem::path> hiddenPaths;  ///< stage targets; the state directory is hidden anyway
+    /// A required limit is enforced or the run refused.
+    Limits limits;
+    Network network = Network::kNone;  ///< kHost gives up no-network
+    std::vector<Guarantee> required;   ///< beyond the floor
+    std::vector<Guarantee> without;    ///< of the floor
+    CaptureBudget keepOut;
+    CaptureBudget keepErr;
+    /// Called with every piece of output as it arrives, on the calling thread.
+    std::function<void(Stream, std::string_view)> live;
+    Milliseconds grace{0};
+    std::stop_token cancel;
+};
+
+/// What becomes of a transient sandbox once its command has ended.
+enum class Afterwards {
+    kDiscard,
+    kKeep,
+    kKeepChanged,  ///< keep if anything changed, else discard
+    kAsk,          ///< as kKeepChanged, but the caller decides through the Trial; undecided is discarded
+};
+
+struct TryRequest {
+    std::filesystem::path project;      ///< real path
+    std::optional<std::string> commit;  ///< clone this commit instead of the directory as it is
+    CommandRequest command;
+    Afterwards afterwards = Afterwards::kDiscard;
+    /// For one that is kept.
+    std::optional<std::string> name;
+    std::optional<Milliseconds> lifetime;
+    bool withIgnored = false;
+};
+
+/// What one command did.
+struct ExecutionReport {
+    Execution execution;
+    /// What was captured, also where nothing of it was stored.
+    CapturedStream out;
+    CapturedStream err;
+    std::optional<SetupFailure> failure;  ///< verdict setup-failed: why the command did not run
+    std::uint32_t leftBehind = 0;
+    std::vector<HomeEntry> home;
+    std::vector<std::string> notes;
+};
+
+class Sandboxes;
+
+/// A transient sandbox after its command. Undecided, it is discarded by the destructor. It must not outlive the
+/// Sandboxes it came from. One thread at a time.
+class Trial {
+  public:
+    Trial(Trial&&) noexcept;
+    Trial& operator=(Trial&&) = delete;
+    ~Trial();
+
+    const ExecutionReport& report() const { return report_; }
+    /// Everything it changed, compared with the base; contents are not stored.
+    const Harvest& changes() const { return harvest_; }
+    /// True while the caller may still decide.
+    bool isOpen() const { return sandbox_ != nullptr; }
+    /// The kept sandbox's id, once there is one.
+    std::optional<std::int64_t> kept() const { return kept_; }
+
+    /// Moves what it changed from memory to layers on disk. Its record becomes that of a kept sandbox.
+    std::int64_t keep(std::optional<std::string> name, std::optional<Milliseconds> lifetime = {});
+    void discard();
+
+  private:
+    friend class Sandboxes;
+    explicit Trial(Sandboxes& owner) : owner_(&owner) {}
+
+    Sandboxes* owner_;
+    std::unique_ptr<Sandbox> sandbox_;
+    std::size_t overlay_ = 0;
+    SandboxRecord record_;
+    ExecutionReport report_;
+    Harvest harvest_;
+    std::optional<std::int64_t> kept_;
+};
+
+struct CreateRequest {
+    std::filesystem::path project;      ///< real path
+    std::optional<std::string> name;    ///< unique among living sandboxes; not the form of a handle
+    std::optional<std::string> commit;  ///< clone this commit instead of the directory as it is
+    std::optional<Milliseconds> lifetime;
+};
+
+/// What to do when somebody else is using the sandbox: Error(kBusy) at once, or after waiting this long.
+struct Patience {
+    Milliseconds most{0};
+    std::stop_token cancel;
+};
+
+/// A living sandbox, with what a person wants to see in a list.
+struct SandboxView {
+    SandboxRecord record;
+    std::filesystem::path project;
+    std::vector<SnapshotRecord> snapshots;
+    std::size_t depth = 0;              ///< frozen layers below its own
+    std::optional<pid_t> inUseBy;       ///< the process that holds it right now
+    std::optional<std::string> damage;  ///< why it cannot be used
+};
+
+/// What `gradus gc` did about sandboxes.
+struct CollectReport {
+    std::vector<std::int64_t> reaped;   ///< transient ones of dead owners
+    std::vector<std::int64_t> expired;  ///< kept ones past their lifetime; their change sets are stored
+    std::uint64_t lostExecutions = 0;
+    std::uint64_t layers = 0;           ///< directories that no living sandbox stands on, removed
+    std::uint64_t removedBytes = 0;     ///< allocated, of what was deleted
+    std::vector<std::string> problems;  ///< what could not be done now, each with its reason
+};
+
+/// Everything that can be done with sandboxes (docs/sandboxes.md). A row is committed before anything exists that it
+/// stands for, so that whatever a crash leaves behind has a row, or is removed because it has none. Any number of
+/// threads and processes may use one state directory; one command at a time uses one kept sandbox.
+class Sandboxes {
+  public:
+    struct Surroundings {
+        /// The store, opened for writing at the first call. Called and used under a lock of this object's own.
+        std::function<Store&()> store;
+        StateDirectory state;
+        IsolationBackend& backend;
+        const Clock& clock;
+        Environment environment;  ///< the caller's
+        Actor actor;              ///< who is asking
+        /// A directory with that commit's files, made once and never written again. Absent: commits are refused.
+        std::function<std::filesystem::path(const std::filesystem::path& project, const std::string& commit)>
+            materialise;
+        /// Told what a person should know although the call succeeded.
+        std::function<void(const std::string&)> warn = [](const std::string&) {};
+    };
+    /// After the last use, where nobody says otherwise: the fallback of `lifetime` in the pipeline file.
+    static constexpr Milliseconds kDefaultLifetime{std::int64_t{14} * 24 * 3600 * 1000};
+    /// So many frozen layers are stacked; then the oldest are merged into one.
+    static constexpr std::size_t kMostLayers = 32;
+
+    explicit Sandboxes(Surroundings surroundings);
+    ~Sandboxes();
+
+    /// Clone, run, harvest: two durable commits in all, unless the caller is asked. Throws SetupError when the sandbox
+    /// cannot be built as asked; nothing but its record is left then.
+    Trial attempt(const TryRequest& request);
+
+    /// A kept sandbox; nothing runs yet.
+    SandboxRecord create(const CreateRequest& request);
+    /// Runs a command in a kept sandbox. A lifetime that ends meanwhile ends the command, with verdict timeout; what it
+    /// changed stays.
+    ExecutionReport exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience = {});
+    /// Freezes what is there now, under a name unique in the sandbox. Constant time.
+    SnapshotRecord snapshot(std::int64_t sandbox, const std::string& name, const Patience& patience = {});
+    /// Files, modes, links, deletions and times as they were then. What came after is dropped, later snapshots stay.
+    void restore(std::int64_t sandbox, const std::string& snapshot, const Patience& patience = {});
+    /// Refused while another living sandbox stands on it.
+    void removeSnapshot(std::int64_t sandbox, const std::string& snapshot);
+    /// So many sandboxes that start as this one is now; `names` are theirs, as far as given.
+    std::vector<SandboxRecord> fork(std::int64_t sandbox, std::size_t count, const std::vector<std::string>& names = {},
+                                    const Patience& patience = {});
+    /// Everything changed since the base, in all layers. With `keep`, contents are stored.
+    Harvest diff(std::int64_t sandbox, const HarvestOptions& options = {}, const Patience& patience = {});
+    /// Forks stay as they are: layers live as long as anything stands on them.
+    void remove(std::int64_t sandbox, const Patience& patience = {});
+
+    /// Living kept ones, oldest first; of every project, or of one.
+    std::vector<SandboxView> list(const std::optional<std::filesystem::path>& project = {});
+    /// By handle (`s7`), name, or `@` for the latest. Nothing if no living one answers to it.
+    std::optional<SandboxRecord> find(std::string_view handleOrName);
+    SandboxView view(std::int64_t sandbox);
+
+    /// Ends what is proven dead or expired and deletes what nothing stands on. Safe at any time, beside anything.
+    CollectReport collect();
+    /// The part of collect() that belongs at the start of every verb that makes sandboxes: transient ones of dead
+    /// owners. Costs one indexed query where there are none.
+    CollectReport reap();
+
+  private:
+    friend class Trial;
+    struct Inside;
+    std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace gradus
