@@ -9,8 +9,8 @@ namespace gradus {
 
 /// "1 event", "2 events".
 template <typename Count>
-std::string counted(Count count, std::string_view noun) {
-    return fmt::format("{} {}{}", count, noun, count == Count{1} ? "" : "s");
+std::string counted(Count count, std::string_view noun, std::string_view plural = "s") {
+    return fmt::format("{} {}{}", count, noun, count == Count{1} ? "" : plural);
 }
 
 }  // namespace gradus

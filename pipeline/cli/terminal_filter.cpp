@@ -43,7 +43,8 @@ bool isCutCharacter(std::string_view text) {
     const auto lead = static_cast<unsigned char>(text[0]);
     const std::size_t wanted = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
     if (lead > 0xf4 || text.size() >= wanted) return false;
-    return std::all_of(text.begin() + 1, text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; });
+    return std::all_of(text.begin() + 1, text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; });
 }
 
 Match harmless(std::string_view text) {

@@ -24,6 +24,12 @@ std::vector<Verb> auditVerbs(const OpenService& open);
 std::vector<Verb> rulesVerbs(const OpenService& open);
 /// store check, stats, backup, rebuild; gc
 std::vector<Verb> storeVerbs(const OpenService& open);
+/// try
+std::vector<Verb> tryVerbs(const OpenService& open);
+/// sandbox new, exec, list, show, snapshot, restore, fork, diff, rm
+std::vector<Verb> sandboxVerbs(const OpenService& open);
+/// doctor
+std::vector<Verb> doctorVerbs(const OpenService& open);
 /// status
 std::vector<Verb> statusVerbs(const OpenService& open);
 /// demo

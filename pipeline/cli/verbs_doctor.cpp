@@ -44,8 +44,9 @@ std::string homeText(const DoctorReport& report) {
     std::string text = "home, as a sandbox shows it: empty";
     text += report.home.empty() ? "\n" : ", but for\n";
     for (const HomeEntry& entry : report.home)
-        text += fmt::format("  {:<14} {}  ({})\n", entry.how == HomeEntry::How::kReadOnly ? "read-only" : "copy-on-write",
-                            printable(entry.path.native()), printable(entry.why));
+        text +=
+            fmt::format("  {:<14} {}  ({})\n", entry.how == HomeEntry::How::kReadOnly ? "read-only" : "copy-on-write",
+                        printable(entry.path.native()), printable(entry.why));
     for (const std::string& note : report.notes) text += fmt::format("  note: {}\n", printable(note));
     return text;
 }
@@ -108,12 +109,12 @@ Result examine(Service& service, Context& context) {
 }  // namespace
 
 std::vector<Verb> doctorVerbs(const OpenService& open) {
-    return {{.words = "doctor",
-             .group = Group::kTry,
-             .summary = "try every isolation backend here; say what holds, what does not, and the cure",
-             .examples = {{"gradus doctor", "exit 1 if no sandbox can be built"},
-                          {"gradus doctor --json", "for programs"}},
-             .handler = withService(open, examine)}};
+    return {
+        {.words = "doctor",
+         .group = Group::kTry,
+         .summary = "try every isolation backend here; say what holds, what does not, and the cure",
+         .examples = {{"gradus doctor", "exit 1 if no sandbox can be built"}, {"gradus doctor --json", "for programs"}},
+         .handler = withService(open, examine)}};
 }
 
 }  // namespace gradus

@@ -2,9 +2,12 @@
 
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/sandbox_views.h"
+#include "pipeline/cli/shell_word.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
+#include "store/model/handle.h"
 #include "store/model/utf8.h"
 
 namespace gradus {
@@ -14,27 +17,9 @@ namespace {
 // Long enough for any command that put an object to have committed what refers to it.
 constexpr Milliseconds kGrace = std::chrono::hours(24);
 
-/// As it can be typed: in quotes unless it is plain.
-std::string shellWord(const std::string& text) {
-    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%=,";
-    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-    std::string quoted = "'";
-    for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-    return quoted + "'";
-}
-
 Json countsJson(const StoreCounts& counts) {
     return {{"events", counts.events},   {"redactions", counts.redactions}, {"projects", counts.projects},
             {"changes", counts.changes}, {"promotions", counts.promotions}, {"unfinished", counts.unfinished}};
-}
-
-std::string humanSize(std::uintmax_t bytes) {
-    double value = static_cast<double>(bytes);
-    for (const char* unit : {"B", "KiB", "MiB", "GiB"}) {
-        if (value < 1024) return fmt::format("{:.{}f} {}", value, unit == std::string_view("B") ? 0 : 1, unit);
-        value /= 1024;
-    }
-    return fmt::format("{:.1f} TiB", value);
 }
 
 Result check(Service& service, Context& context) {
@@ -104,17 +89,35 @@ Result rebuild(Service& service, Context& /*context*/) {
     return {.text = "every state table was recomputed from the events\n", .next = {"gradus audit verify"}};
 }
 
-Result collect(Service& service, Context& /*context*/) {
+Json handles(const std::vector<std::int64_t>& sandboxes) {
+    Json all = Json::array();
+    for (const std::int64_t sandbox : sandboxes) all.push_back(sandboxHandle(sandbox));
+    return all;
+}
+
+// Sandboxes first: what an expired one changed is stored before objects are looked at.
+Result collect(Service& service, Context& context) {
+    const CollectReport sandboxes = service.sandboxes().collect();
     const SweepReport report = service.sweep(kGrace);
+    for (const std::string& problem : sandboxes.problems) context.progress.text("warning: " + printable(problem));
     Json data{{"removed", report.removed},
               {"removed_bytes", report.removedBytes},
               {"kept", report.referenced},
               {"young", report.young},
-              {"temporaries", report.temporaries}};
+              {"temporaries", report.temporaries},
+              {"sandboxes",
+               {{"reaped", handles(sandboxes.reaped)},
+                {"expired", handles(sandboxes.expired)},
+                {"layers", sandboxes.layers},
+                {"removed_bytes", sandboxes.removedBytes},
+                {"problems", sandboxes.problems}}}};
     return {.data = std::move(data),
-            .text = fmt::format("removed {} ({}), kept {} in use and {} younger than a day\n",
-                                counted(report.removed, "object"), humanSize(report.removedBytes), report.referenced,
-                                report.young)};
+            .text = fmt::format(
+                "removed {} ({}), kept {} in use and {} younger than a day\n"
+                "ended {}, {} of them expired; removed {} ({})\n",
+                counted(report.removed, "object"), humanSize(report.removedBytes), report.referenced, report.young,
+                counted(sandboxes.reaped.size() + sandboxes.expired.size(), "sandbox", "es"), sandboxes.expired.size(),
+                counted(sandboxes.layers, "layer"), humanSize(sandboxes.removedBytes))};
 }
 
 }  // namespace
@@ -144,7 +147,7 @@ std::vector<Verb> storeVerbs(const OpenService& open) {
          .handler = withService(open, rebuild)},
         {.words = "gc",
          .group = Group::kStore,
-         .summary = "remove stored contents that nothing refers to",
+         .summary = "remove what nothing refers to: contents, dead and expired sandboxes",
          .examples = {{"gradus gc", "never takes what a change, a log or trusted rules refer to"}},
          .handler = withService(open, collect)},
     };

@@ -10,6 +10,7 @@
 #include "plugins/host/machine.h"
 #include "policies/language/loader.h"
 #include "stages/sandbox/clone.h"
+#include "stages/sandbox/sandboxes.h"
 #include "store/audit_query.h"
 #include "store/audit_verify.h"
 #include "store/objects.h"
@@ -91,6 +92,15 @@ struct DoctorReport {
     bool isWell() const;
 };
 
+/// What the outside may say about one command in a sandbox.
+struct RunWords {
+    std::vector<std::string> command;
+    SandboxWish wish;
+    std::function<void(Stream, std::string_view)> live;
+    std::stop_token cancel;
+    Milliseconds grace{0};
+};
+
 using Backends = std::vector<std::unique_ptr<IsolationBackend>>;
 
 /// An audit query in the words of people; names are looked up here.
@@ -139,6 +149,13 @@ class Service {
     const Vocabulary& vocabulary() const { return around_.vocabulary; }
 
     // Sandboxes
+    /// A command for `directory`, under the rules that a person trusted, the caller's wish and the ceiling. Says in one
+    /// line when rules on disk are not the ones used.
+    CommandRequest confined(const std::filesystem::path& directory, const RunWords& words);
+    Milliseconds sandboxLifetime(const std::filesystem::path& directory);
+    Sandboxes& sandboxes();
+    /// By handle or name. Throws Error(kNotFound).
+    SandboxRecord sandbox(const std::string& handleOrName);
     /// Probes every backend live, whatever was cached.
     DoctorReport doctor(const std::filesystem::path& directory);
 
@@ -176,10 +193,13 @@ class Service {
     void record(const std::function<void(Writer&)>& work);
     Objects objects() const { return {state().objects(), around_.clock}; }
     AuditQuery resolve(const AuditRequest& request, const Store& store);
+    IsolationBackend& backend();
 
     Surroundings around_;
     std::optional<Store> store_;
     bool writable_ = false;
+    Backends backends_;
+    std::unique_ptr<Sandboxes> sandboxes_;  // after what it refers to
 };
 
 }  // namespace gradus

@@ -39,9 +39,8 @@ DoctorReport Service::doctor(const std::filesystem::path& directory) {
 }
 
 bool DoctorReport::isWell() const {
-    const bool stopped = std::any_of(machine.begin(), machine.end(), [](const MachineFact& fact) {
-        return fact.word == MachineFact::Word::kStops;
-    });
+    const bool stopped = std::any_of(machine.begin(), machine.end(),
+                                     [](const MachineFact& fact) { return fact.word == MachineFact::Word::kStops; });
     const bool confined = std::any_of(backends.begin(), backends.end(), [](const ProbeResult& backend) {
         return std::all_of(kFloor.begin(), kFloor.end(),
                            [&](Guarantee guarantee) { return backend.proves(guarantee); });

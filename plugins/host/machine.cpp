@@ -71,7 +71,8 @@ MachineFact userNamespaces(uid_t uid, const Settings& settings) {
 
 MachineFact overlays(const fs::path& root) {
     const auto known = readAll(root / "proc/filesystems");
-    if (known && known->find("\toverlay\n") != std::string::npos) return {"overlayfs", Word::kGood, "in the kernel", {}};
+    if (known && known->find("\toverlay\n") != std::string::npos)
+        return {"overlayfs", Word::kGood, "in the kernel", {}};
     return {"overlayfs", Word::kStops, "the kernel has not loaded it", "sudo modprobe overlay"};
 }
 
@@ -125,7 +126,11 @@ MachineFact container(const fs::path& root) {
 
 std::vector<MachineFact> machineFacts(uid_t uid, const fs::path& root) {
     const Settings settings(root);
-    return {userNamespaces(uid, settings), overlays(root), controlGroups(uid, root), filters(settings), landlock(),
+    return {userNamespaces(uid, settings),
+            overlays(root),
+            controlGroups(uid, root),
+            filters(settings),
+            landlock(),
             container(root)};
 }
 

@@ -259,8 +259,8 @@ void holdTo(const Settings& demands, Settings& settings, const std::string& who)
 }
 
 bool holds(const Value* list, std::string_view item) {
-    return list != nullptr && std::any_of(list->items.begin(), list->items.end(),
-                                          [&](const Value& value) { return value.text == item; });
+    return list != nullptr &&
+           std::any_of(list->items.begin(), list->items.end(), [&](const Value& value) { return value.text == item; });
 }
 
 // The host's network is no-network given up by another name; and nobody gives up what is demanded of him.
@@ -314,8 +314,9 @@ LoadResult load(const RuleFiles& files, const Vocabulary& vocabulary, const Ceil
     LoadResult result;
     const RuleFile* main = files.find(kPipelineFile);
     if (main == nullptr)
-        reading.findings.error(kPipelineFile, {}, "missing-file", "there is no gradus.toml", "nothing says what the stages are",
-                       "write one; the smallest is in docs/pipeline-file.md");
+        reading.findings.error(kPipelineFile, {}, "missing-file", "there is no gradus.toml",
+                               "nothing says what the stages are",
+                               "write one; the smallest is in docs/pipeline-file.md");
     const Draft draft = main != nullptr ? reading.reader.readPipelineFile(*main) : Draft{};
     Pipeline pipeline = resolvePipeline(draft, reading.policies, vocabulary, reading.findings);
     result.diagnostics = reading.findings.take();

@@ -25,5 +25,7 @@ std::optional<Handle> parseHandle(std::string_view text);
 
 inline std::string changeHandle(std::int64_t id) { return "c" + std::to_string(id); }
 inline std::string promotionHandle(std::int64_t id) { return "p" + std::to_string(id); }
+inline std::string sandboxHandle(std::int64_t id) { return "s" + std::to_string(id); }
+inline std::string executionHandle(std::int64_t id) { return "e" + std::to_string(id); }
 
 }  // namespace gradus

@@ -1,0 +1,154 @@
+#include "pipeline/cli/command_words.h"
+
+#include <fmt/format.h>
+
+#include "pipeline/cli/sandbox_views.h"
+#include "policies/language/duration.h"
+#include "policies/language/size.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr int kShellsSignalBase = 128;
+constexpr Milliseconds kGrace{2000};
+constexpr std::int64_t kMostTasks = 4'194'304;
+
+struct LimitOption {
+    std::string_view name;  ///< the option's, and the key's in `limits`
+    ValueType type;
+    std::string_view doc;
+};
+constexpr std::array kLimitOptions{
+    LimitOption{"memory", ValueType::kSize, "memory of all processes together"},
+    LimitOption{"cpu-time", ValueType::kDuration, "processor time of all processes together"},
+    LimitOption{"wall-time", ValueType::kDuration, "time on the clock"},
+    LimitOption{"tasks", ValueType::kCount, "processes and threads at one time"},
+    LimitOption{"disk", ValueType::kSize, "bytes written to the clone"},
+};
+
+std::string_view unitOf(ValueType type) {
+    if (type == ValueType::kSize) return "SIZE";
+    return type == ValueType::kDuration ? "DURATION" : "N";
+}
+
+Value askedFor(ValueType type) {
+    Value value;
+    value.type = type;
+    value.origin.kind = Origin::Kind::kCaller;
+    return value;
+}
+
+template <typename T>
+T taken(std::string_view verb, std::string_view option, const std::string& text, const Parsed<T>& parsed) {
+    if (!parsed) throw usageError(verb, fmt::format("--{} '{}' {}", option, printable(text), parsed.problem));
+    return *parsed.value;
+}
+
+Value limitValue(const Context& context, std::string_view verb, const LimitOption& option, const std::string& text) {
+    Value value = askedFor(option.type);
+    if (option.type == ValueType::kSize) value.number = taken(verb, option.name, text, parseSize(text));
+    if (option.type == ValueType::kDuration) value.number = taken(verb, option.name, text, parseDuration(text)).count();
+    if (option.type == ValueType::kCount) value.number = *context.arguments.number(option.name, 1, kMostTasks);
+    if (value.number <= 0) throw usageError(verb, fmt::format("--{} must be more than nothing", option.name));
+    return value;
+}
+
+void takeLimits(const Context& context, std::string_view verb, Settings& asked) {
+    Value limits = askedFor(ValueType::kTable);
+    for (const LimitOption& option : kLimitOptions)
+        if (const auto text = context.arguments.value(option.name))
+            limits.fields.emplace(option.name, limitValue(context, verb, option, *text));
+    if (!limits.fields.empty()) asked.set("limits", std::move(limits));
+}
+
+Value listOf(ValueType type, const std::vector<std::string>& texts) {
+    Value list = askedFor(type);
+    for (const std::string& text : texts) {
+        Value item = askedFor(ValueType::kText);
+        item.text = text;
+        list.items.push_back(std::move(item));
+    }
+    return list;
+}
+
+SandboxWish wishOf(const Context& context, std::string_view verb) {
+    SandboxWish wish;
+    wish.policy = context.arguments.value("policy");
+    takeLimits(context, verb, wish.asked);
+    if (const auto network = context.arguments.value("network")) {
+        Value value = askedFor(ValueType::kNetwork);
+        value.text = *network;
+        wish.asked.set("network", std::move(value));
+    }
+    if (const auto names = context.arguments.values("env"); !names.empty())
+        wish.asked.set("env", listOf(ValueType::kEnvironment, names));
+    if (const auto names = context.arguments.values("require"); !names.empty())
+        wish.asked.set("requires", listOf(ValueType::kChoiceList, names));
+    return wish;
+}
+
+}  // namespace
+
+std::vector<Option> commandOptions() {
+    std::vector<Option> options;
+    for (const LimitOption& row : kLimitOptions)
+        options.push_back({.name = row.name, .value = unitOf(row.type), .doc = row.doc});
+    options.push_back(
+        {.name = "env", .value = "NAME[=VALUE]", .doc = "pass a variable in, or set it", .repeatable = true});
+    options.push_back({.name = "network",
+                       .value = "WHICH",
+                       .doc = "none, or the host's own, which gives up no-network",
+                       .fallback = "none",
+                       .choices = {"none", "host"}});
+    std::vector<std::string_view> guarantees(kGuaranteeNames.begin(), kGuaranteeNames.end());
+    options.push_back({.name = "require",
+                       .value = "GUARANTEE",
+                       .doc = "run only where this is proven to hold",
+                       .repeatable = true,
+                       .choices = std::move(guarantees)});
+    options.push_back({.name = "policy", .value = "NAME", .doc = "under the demands of this policy, too"});
+    options.push_back({.name = "raw", .doc = "show output as it is, even if it drives the terminal"});
+    return options;
+}
+
+RunningCommand::RunningCommand(Context& context, std::string_view verb)
+    : context_(context),
+      wish_(wishOf(context, verb)),
+      filterOut_(context.host.terminal().outIsTerminal && !context.arguments.flag("raw")),
+      filterErr_(context.host.terminal().errIsTerminal && !context.arguments.flag("raw")) {}
+
+RunWords RunningCommand::words() {
+    RunWords words{
+        .command = context_.arguments.command(), .wish = wish_, .cancel = interrupt_.token(), .grace = kGrace};
+    if (!context_.json) words.live = [this](Stream stream, std::string_view piece) { show(stream, piece); };
+    return words;
+}
+
+void RunningCommand::show(Stream stream, std::string_view piece) {
+    const bool out = stream == Stream::kOut;
+    const bool filtered = out ? filterOut_ : filterErr_;
+    write(stream, filtered ? (out ? out_ : err_).pass(piece) : std::string(piece));
+}
+
+void RunningCommand::write(Stream stream, const std::string& text) {
+    Sink& sink = stream == Stream::kOut ? context_.host.out() : context_.host.err();
+    sink.write(text);
+    sink.flush();
+}
+
+void RunningCommand::finish(const ExecutionReport& report) {
+    if (context_.json) return;
+    write(Stream::kOut, out_.finish());
+    write(Stream::kErr, err_.finish());
+    if (const std::string how = verdictText(report); !how.empty()) context_.progress.text("gradus: " + how);
+    for (const std::string& note : report.notes) context_.progress.text("note: " + note);
+}
+
+Result RunningCommand::interrupted(Result result) const {
+    if (interrupt_.signal() != 0) result.exit = passedThrough(kShellsSignalBase + interrupt_.signal());
+    return result;
+}
+
+}  // namespace gradus

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <vector>
+
+#include "pipeline/cli/context.h"
+#include "pipeline/cli/interrupt.h"
+#include "pipeline/cli/terminal_filter.h"
+#include "pipeline/service/service.h"
+
+namespace gradus {
+
+/// The options of every verb that runs a command in a sandbox.
+std::vector<Option> commandOptions();
+
+/// One command on its way: the caller's words, its output as it comes, its interruption. Watches for signals as long as
+/// it lives.
+class RunningCommand {
+  public:
+    /// Throws Error (usage) for words that mean nothing.
+    RunningCommand(Context& context, std::string_view verb);
+
+    RunWords words();
+    /// After the run: the last of the output, then how it ended where its exit code does not say it, then notes.
+    void finish(const ExecutionReport& report);
+    /// `result` as it is, unless a signal ended the run.
+    Result interrupted(Result result) const;
+
+  private:
+    void show(Stream stream, std::string_view piece);
+    void write(Stream stream, const std::string& text);
+
+    Context& context_;
+    SandboxWish wish_;
+    bool filterOut_;
+    bool filterErr_;
+    TerminalFilter out_;
+    TerminalFilter err_;
+    Interrupt interrupt_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,44 @@
+#include "pipeline/cli/interrupt.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+namespace gradus {
+
+namespace {
+
+constexpr int kShellsSignalBase = 128;
+// Wakes the watcher when there is nothing left to watch for; nobody sends it from outside.
+constexpr int kEnough = SIGUSR2;
+
+sigset_t signalsOf(std::initializer_list<int> numbers) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : numbers) sigaddset(&set, number);
+    return set;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+    const sigset_t watched = signalsOf({SIGINT, SIGTERM, SIGHUP, kEnough});
+    pthread_sigmask(SIG_BLOCK, &watched, &before_);
+    watcher_ = std::jthread([this] { watch(); });
+}
+
+Interrupt::~Interrupt() {
+    pthread_kill(watcher_.native_handle(), kEnough);
+    watcher_.join();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void Interrupt::watch() {
+    const sigset_t watched = signalsOf({SIGINT, SIGTERM, SIGHUP, kEnough});
+    for (int number = 0; sigwait(&watched, &number) == 0 && number != kEnough;) {
+        if (signal_ != 0) _exit(kShellsSignalBase + number);
+        signal_ = number;
+        source_.request_stop();
+    }
+}
+
+}  // namespace gradus

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <stop_token>
+#include <thread>
+
+namespace gradus {
+
+/// Turns the first SIGINT, SIGTERM or SIGHUP into a request to stop, so that a verb ends in order; a second one ends
+/// the process at once. For the time it lives these signals are not handled otherwise. Make it before any other thread.
+class Interrupt {
+  public:
+    Interrupt();
+    ~Interrupt();
+    Interrupt(const Interrupt&) = delete;
+    Interrupt& operator=(const Interrupt&) = delete;
+
+    std::stop_token token() const { return source_.get_token(); }
+    /// The signal that asked to stop; 0 if none did.
+    int signal() const { return signal_; }
+
+  private:
+    void watch();
+
+    std::stop_source source_;
+    std::atomic<int> signal_ = 0;
+    sigset_t before_{};
+    std::jthread watcher_;
+};
+
+}  // namespace gradus

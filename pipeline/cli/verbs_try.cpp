@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include "pipeline/cli/command_words.h"
+#include "pipeline/cli/context.h"
+#include "pipeline/cli/sandbox_views.h"
+#include "pipeline/cli/verbs.h"
+#include "store/model/handle.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr std::size_t kMostShown = 50;
+
+Afterwards afterwardsOf(const Context& context) {
+    const bool keep = context.arguments.flag("keep");
+    const bool discard = context.arguments.flag("discard");
+    if (keep && discard) throw usageError("try", "--keep and --discard exclude each other");
+    if (keep) return Afterwards::kKeep;
+    if (discard) return Afterwards::kDiscard;
+    return context.json || !context.host.terminal().errIsTerminal ? Afterwards::kKeepChanged : Afterwards::kAsk;
+}
+
+void decide(Trial& trial, Context& context) {
+    if (!trial.isOpen()) return;
+    const auto answer = context.host.ask("keep this sandbox? [Y/n] ");
+    if (answer && (answer->starts_with('n') || answer->starts_with('N')))
+        trial.discard();
+    else
+        trial.keep({});
+}
+
+std::vector<std::string> nextSteps(const Trial& trial) {
+    if (!trial.kept()) return {};
+    const std::string sandbox = sandboxHandle(*trial.kept());
+    return {fmt::format("gradus sandbox diff {}", sandbox), fmt::format("gradus sandbox exec {} -- COMMAND", sandbox),
+            fmt::format("gradus sandbox rm {}", sandbox)};
+}
+
+void sayWhatChanged(const Trial& trial, Context& context) {
+    const Harvest& harvest = trial.changes();
+    const bool nothing = harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty();
+    if (nothing && !context.host.terminal().errIsTerminal) return;
+    context.progress.text(changesText(harvest, context.progress.paint(), kMostShown));
+}
+
+Result answer(Trial& trial, Context& context) {
+    Result result{.exit = exitOf(trial.report()), .streamed = !context.json};
+    result.data["execution"] = executionJson(trial.report());
+    addChanges(result.data, trial.changes());
+    result.data["notes"] = trial.report().notes;
+    if (trial.kept()) result.data["sandbox"] = {{"id", sandboxHandle(*trial.kept())}};
+    result.next = nextSteps(trial);
+    return result;
+}
+
+Result tryCommand(Service& service, Context& context) {
+    RunningCommand running(context, "try");
+    TryRequest request;
+    request.project = service.projectRoot(context.host.directory());
+    request.command = service.confined(context.host.directory(), running.words());
+    request.commit = context.arguments.value("commit");
+    request.name = context.arguments.value("name");
+    request.afterwards = request.name ? Afterwards::kKeep : afterwardsOf(context);
+    request.lifetime = service.sandboxLifetime(context.host.directory());
+    request.withIgnored = context.arguments.flag("with-ignored");
+    service.sandboxes().reap();
+    Trial trial = service.sandboxes().attempt(request);
+    running.finish(trial.report());
+    if (!context.json) sayWhatChanged(trial, context);
+    decide(trial, context);
+    if (!context.json && trial.kept()) context.progress.text(fmt::format("kept as {}", sandboxHandle(*trial.kept())));
+    return running.interrupted(answer(trial, context));
+}
+
+}  // namespace
+
+std::vector<Verb> tryVerbs(const OpenService& open) {
+    std::vector<Option> options = commandOptions();
+    options.push_back({.name = "keep", .doc = "keep the sandbox, changed or not"});
+    options.push_back({.name = "discard", .doc = "throw the sandbox away, whatever it changed"});
+    options.push_back({.name = "name", .value = "NAME", .doc = "keep it, under this name"});
+    options.push_back({.name = "commit", .value = "REV", .doc = "clone this commit instead of the directory as it is"});
+    options.push_back({.name = "with-ignored", .doc = "list files that git ignores, too"});
+    return {{.words = "try",
+             .group = Group::kTry,
+             .summary = "run a command in a disposable clone of this project and see what it would change",
+             .examples = {{"gradus try -- make test", "the result inside is the result outside"},
+                          {"gradus try --discard -- sh -c 'rm -rf -- *; ls'", "nothing out here is touched"},
+                          {"gradus try --memory 256M --wall-time 10s -- ./script", "with limits"}},
+             .options = std::move(options),
+             .command = Positional{"COMMAND", "what to run inside"},
+             .onFrontPage = true,
+             .handler = withService(open, tryCommand)}};
+}
+
+}  // namespace gradus

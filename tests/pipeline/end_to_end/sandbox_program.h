@@ -1,0 +1,89 @@
+#pragma once
+
+#include <grp.h>
+
+#include "tests/pipeline/end_to_end/program.h"
+
+namespace gradus::test {
+
+/// Who runs the program: the tests' own user, or, where root runs them, an ordinary one.
+enum class As { kSelf, kOrdinaryUser };
+
+inline constexpr uid_t kOrdinaryUid = 41235;
+
+/// The program with a git repository as its project, as one of two users.
+class SandboxProgramTest : public ProgramTest, public testing::WithParamInterface<As> {
+  protected:
+    void SetUp() override {
+        writeBytes(project / "README.md", "# Shop\n");
+        writeBytes(project / "src/main.c", "int main(void) { return 0; }\n");
+        writeBytes(project / "run.sh", "#!/bin/sh\necho ran\n");
+        std::filesystem::permissions(project / "run.sh", std::filesystem::perms(0755));
+        std::filesystem::create_symlink("README.md", project / "link");
+        writeBytes(project / ".gitignore", "ignored/\n");
+        if (GetParam() == As::kOrdinaryUser) becomeOrdinary();
+        shell(
+            "git init -q && git config user.name Ada && git config user.email ada@example.org && git add -A && "
+            "git commit -qm first");
+    }
+
+    /// A program as this test's user, in the project.
+    Ended command(Words words) {
+        if (GetParam() == As::kOrdinaryUser) {
+            const Words prefix{"setpriv", "--reuid=41235", "--regid=41235", "--clear-groups"};
+            words.insert(words.begin(), prefix.begin(), prefix.end());
+        }
+        return start(words)->wait();
+    }
+    Ended shell(const std::string& script) {
+        Ended ended = command({"sh", "-c", script});
+        EXPECT_EQ(ended.exit, 0) << script << ": " << ended.err;
+        return ended;
+    }
+    Ended gradus(Words words) {
+        words.insert(words.begin(), GRADUS_PROGRAM);
+        return command(words);
+    }
+    Json gradusJson(Words words) {
+        words.insert(words.begin() + 1, "--json");
+        return gradus(words).json();
+    }
+    Ended tried(const std::string& script, Words options = {}) {
+        Words words{"try"};
+        words.insert(words.end(), options.begin(), options.end());
+        for (const char* word : {"--", "sh", "-c"}) words.emplace_back(word);
+        words.push_back(script);
+        return gradus(words);
+    }
+    Json triedJson(const std::string& script, Words options = {}) {
+        options.emplace_back("--json");
+        return tried(script, std::move(options)).json()["data"];
+    }
+
+    /// Every path of the project with type, mode, content and times, and the repository's own files too.
+    std::string fingerprint() {
+        return shell("find . -printf '%P %y %m %s %T@ %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum")
+            .out;
+    }
+
+  private:
+    void becomeOrdinary() {
+        if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+        std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.path()))
+            EXPECT_EQ(::lchown(entry.path().c_str(), kOrdinaryUid, kOrdinaryUid), 0);
+        EXPECT_EQ(::chown(scratch.path().c_str(), kOrdinaryUid, kOrdinaryUid), 0);
+    }
+};
+
+inline std::string nameOfUser(const testing::TestParamInfo<As>& info) {
+    return info.param == As::kSelf ? "AsSelf" : "AsOrdinaryUser";
+}
+
+inline std::map<std::string, std::string> kindsOf(const Json& data) {
+    std::map<std::string, std::string> kinds;
+    for (const Json& change : data.at("changes")) kinds[change.at("path")] = change.at("kind");
+    return kinds;
+}
+
+}  // namespace gradus::test

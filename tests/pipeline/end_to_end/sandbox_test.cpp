@@ -1,0 +1,114 @@
+// Kept sandboxes as people use them.
+
+#include "tests/pipeline/end_to_end/sandbox_program.h"
+
+namespace gradus::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KeptSandbox : public SandboxProgramTest {
+  protected:
+    std::string made(Words words = {}) {
+        words.insert(words.begin(), {"sandbox", "new"});
+        const Json answer = gradusJson(words);
+        return answer["data"]["sandbox"].value("id", answer.dump());
+    }
+    Ended exec(const std::string& sandbox, const std::string& script) {
+        return gradus({"sandbox", "exec", sandbox, "--", "sh", "-c", script});
+    }
+    std::map<std::string, std::string> diff(const std::string& sandbox) {
+        return kindsOf(gradusJson({"sandbox", "diff", sandbox})["data"]);
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Users, KeptSandbox, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
+
+// OV32
+TEST_P(KeptSandbox, GoesOnWhereTheLastCommandLeftIt) {
+    const std::string before = fingerprint();
+    const std::string sandbox = made({"--name", "fix"});
+    EXPECT_EQ(exec(sandbox, "echo one > f; rm README.md").exit, 0);
+    EXPECT_EQ(exec("fix", "cat f; test ! -e README.md").out, "one\n");
+    EXPECT_EQ(diff("@"), (std::map<std::string, std::string>{{"f", "added"}, {"README.md", "deleted"}}));
+    EXPECT_EQ(fingerprint(), before);
+    EXPECT_EQ(gradus({"sandbox", "rm", "fix"}).exit, 0);
+    EXPECT_EQ(exec(sandbox, "true").exit, 2) << "gone";
+}
+
+// L8
+TEST_P(KeptSandbox, SnapshotAndRestoreBringEverythingBack) {
+    const std::string sandbox = made();
+    exec(sandbox, "echo one > f; chmod 600 f; ln -s f l; rm run.sh");
+    EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "good"}).exit, 0);
+    const auto atSnapshot = diff(sandbox);
+    exec(sandbox, "echo two > f; chmod 644 f; rm l; echo back > run.sh; rm -rf src; mkdir src");
+    EXPECT_NE(diff(sandbox), atSnapshot);
+    EXPECT_EQ(gradus({"sandbox", "restore", sandbox, "good"}).exit, 0);
+    EXPECT_EQ(diff(sandbox), atSnapshot);
+    EXPECT_EQ(exec(sandbox, "cat f; stat -c %a f; readlink l; ls src; test ! -e run.sh").out, "one\n600\nf\nmain.c\n");
+}
+
+TEST_P(KeptSandbox, ForksStartAlikeAndGoTheirOwnWays) {
+    const std::string sandbox = made();
+    exec(sandbox, "echo shared > f");
+    const Json forks = gradusJson({"sandbox", "fork", sandbox, "-n", "8", "--name", "way"})["data"]["sandboxes"];
+    ASSERT_EQ(forks.size(), 8);
+    for (int i = 1; i <= 8; ++i)
+        EXPECT_EQ(exec("way-" + std::to_string(i), "cat f; echo " + std::to_string(i) + " > f").out, "shared\n");
+    EXPECT_EQ(exec("way-3", "cat f").out, "3\n");
+    EXPECT_EQ(exec(sandbox, "cat f").out, "shared\n");
+    EXPECT_EQ(gradus({"sandbox", "rm", sandbox}).exit, 0);
+    EXPECT_EQ(exec("way-5", "cat f").out, "5\n") << "its origin is gone, it is not";
+}
+
+// R10
+TEST_P(KeptSandbox, ASecondCommandIsToldThatItIsBusyOrWaits) {
+    const std::string sandbox = made();
+    Words words{GRADUS_PROGRAM, "sandbox", "exec", sandbox, "--", "sh", "-c", "echo up; sleep 1"};
+    if (GetParam() == As::kOrdinaryUser) {
+        const Words prefix{"setpriv", "--reuid=41235", "--regid=41235", "--clear-groups"};
+        words.insert(words.begin(), prefix.begin(), prefix.end());
+    }
+    auto running = start(words);
+    for (int i = 0; i < 500 && !has(running->outSoFar(), "up"); ++i) ::usleep(10'000);
+    const Ended busy = exec(sandbox, "true");
+    EXPECT_EQ(busy.exit, 7) << busy.err;
+    EXPECT_EQ(gradus({"sandbox", "exec", "--wait", "20s", sandbox, "--", "true"}).exit, 0);
+    EXPECT_EQ(running->wait().exit, 0);
+}
+
+TEST_P(KeptSandbox, IsMadeOfACommitWhateverTheDirectoryHolds) {
+    const std::string sandbox = made({"--commit", "HEAD"});
+    shell("echo changed > README.md; echo new > untracked");
+    EXPECT_EQ(exec(sandbox, "cat README.md; ls").out, "# Shop\nREADME.md\nlink\nrun.sh\nsrc\n");
+    EXPECT_EQ(diff(sandbox), (std::map<std::string, std::string>{}));
+}
+
+TEST_P(KeptSandbox, AreListedAndCollected) {
+    const std::string sandbox = made({"--lifetime", "1m"});
+    EXPECT_TRUE(has(gradus({"sandbox", "list"}).out, sandbox));
+    EXPECT_TRUE(has(gradus({"sandbox", "show", sandbox}).out, "at rest"));
+    EXPECT_EQ(gradus({"gc"}).exit, 0);
+    EXPECT_TRUE(has(gradus({"sandbox", "list"}).out, sandbox)) << "still within its lifetime";
+    EXPECT_EQ(gradusJson({"audit", "verify"})["data"]["verdict"], "ok");
+}
+
+TEST_P(KeptSandbox, MistakesAreAnsweredInWords) {
+    const std::string sandbox = made({"--name", "fix"});
+    for (const Words& words : std::vector<Words>{{"sandbox", "exec", "s99", "--", "true"},
+                                                 {"sandbox", "restore", sandbox, "never-taken"},
+                                                 {"sandbox", "new", "--name", "fix"},
+                                                 {"sandbox", "new", "--name", "s7"},
+                                                 {"sandbox", "new", "--name", ""},
+                                                 {"sandbox", "new", "--commit", "no-such-commit"},
+                                                 {"sandbox", "new", "--lifetime", "soon"},
+                                                 {"sandbox", "fork", sandbox, "-n", "0"},
+                                                 {"sandbox", "snapshot", sandbox, ""}}) {
+        const Ended ended = gradus(words);
+        EXPECT_NE(ended.exit, 0) << words[1] << ' ' << words.back();
+        EXPECT_TRUE(has(ended.err, "error: ")) << words[1] << ' ' << words.back() << ended.err;
+    }
+}
+
+}  // namespace
+}  // namespace gradus::test
