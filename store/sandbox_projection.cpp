@@ -14,9 +14,9 @@ void demandOne(std::int64_t changed, const Event& event, std::string_view what) 
     throw Error(ErrorCode::kNotAllowed, "sandbox s{} is {}: somebody changed it meanwhile", sandboxOf(event), what);
 }
 
-void insertLayer(Sql& sql, const Event& event, std::int64_t id, const std::optional<std::int64_t>& below, int frozen) {
-    sql.run("insert into layer (id, below, sandbox, frozen, used, seq) values (?, ?, ?, ?, 0, ?)", id, below,
-            sandboxOf(event), frozen, event.seq);
+void insertLayer(Sql& sql, const Event& event, std::int64_t id, const std::optional<std::int64_t>& below) {
+    sql.run("insert into layer (id, below, sandbox, frozen, used, seq) values (?, ?, ?, 0, 0, ?)", id, below,
+            sandboxOf(event), event.seq);
 }
 
 void moveTo(Sql& sql, const Event& event, std::int64_t layer) {
@@ -33,7 +33,7 @@ void freeze(Sql& sql, const Event& event) {
                       "(select 1 from sandbox where id = ? and sandbox.layer = layer.id)",
                       layer, sandboxOf(event)),
               event, "not where it was");
-    insertLayer(sql, event, next, layer, 0);
+    insertLayer(sql, event, next, layer);
     moveTo(sql, event, next);
 }
 
@@ -49,7 +49,7 @@ void projectSandboxCreated(Sql& sql, const Event& event) {
         event.fields.optionalNumber("forked-from"), event.fields.optionalText("owner"),
         event.fields.number("lifetime-ms"), toMillis(event.at), toMillis(event.at),
         kept ? std::optional(event.seq) : std::nullopt, event.seq);
-    insertLayer(sql, event, event.fields.number("layer"), event.fields.optionalNumber("below"), 0);
+    insertLayer(sql, event, event.fields.number("layer"), event.fields.optionalNumber("below"));
 }
 
 void projectSandboxKept(Sql& sql, const Event& event) {
@@ -67,14 +67,15 @@ void projectSandboxSnapshotted(Sql& sql, const Event& event) {
 }
 
 void projectSandboxRestored(Sql& sql, const Event& event) {
-    insertLayer(sql, event, event.fields.number("next"), event.fields.number("layer"), 0);
+    insertLayer(sql, event, event.fields.number("next"), event.fields.number("layer"));
     moveTo(sql, event, event.fields.number("next"));
 }
 
 void projectSandboxForked(Sql& sql, const Event& event) { freeze(sql, event); }
 
 void projectSandboxSquashed(Sql& sql, const Event& event) {
-    insertLayer(sql, event, event.fields.number("layer"), std::nullopt, 1);
+    sql.run("insert into layer (id, sandbox, frozen, used, seq) values (?, ?, 1, 1, ?)", event.fields.number("layer"),
+            sandboxOf(event), event.seq);
     demandOne(sql.run("update layer set below = ? where id = ? and frozen = 0", event.fields.number("layer"),
                       event.fields.number("under")),
               event, "not where it was");
