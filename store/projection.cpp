@@ -3,6 +3,7 @@
 #include "store/audit_log.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
+#include "store/sandbox_projection.h"
 
 namespace gradus {
 
@@ -114,6 +115,17 @@ constexpr std::array kProjectors{
     Row{EventKind::kCheckFinished, checkFinished},
     Row{EventKind::kPayloadRedacted, payloadRedacted},
     Row{EventKind::kClockWentBack, nothing},
+    Row{EventKind::kSandboxCreated, projectSandboxCreated},
+    Row{EventKind::kSandboxKept, projectSandboxKept},
+    Row{EventKind::kSandboxSnapshotted, projectSandboxSnapshotted},
+    Row{EventKind::kSandboxRestored, projectSandboxRestored},
+    Row{EventKind::kSandboxForked, projectSandboxForked},
+    Row{EventKind::kSandboxSquashed, projectSandboxSquashed},
+    Row{EventKind::kSandboxEnded, projectSandboxEnded},
+    Row{EventKind::kSnapshotRemoved, projectSnapshotRemoved},
+    Row{EventKind::kExecutionStarted, projectExecutionStarted},
+    Row{EventKind::kExecutionFinished, projectExecutionFinished},
+    Row{EventKind::kExecutionLost, projectExecutionLost},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

@@ -18,7 +18,8 @@ void project(Sql& sql, const Event& event);
 void replay(Sql& log, Sql& state, std::int64_t from, std::int64_t to, std::int64_t* reached = nullptr);
 
 /// The tables that project() writes, in an order in which they can be emptied.
-inline constexpr std::array<std::string_view, 8> kStateTables{"check_result",  "promotion", "revision", "change",
-                                                              "trusted_rules", "project",   "actor",    "redaction"};
+inline constexpr std::array<std::string_view, 12> kStateTables{"execution",     "snapshot",  "layer",    "sandbox",
+                                                               "check_result",  "promotion", "revision", "change",
+                                                               "trusted_rules", "project",   "actor",    "redaction"};
 
 }  // namespace gradus

@@ -177,7 +177,8 @@ StoreCounts Records::counts() const {
 }
 
 std::vector<Digest> Records::changeSets() const {
-    auto rows = sql()("select distinct change_set from revision");
+    auto rows =
+        sql()("select change_set from revision union select change_set from sandbox where change_set is not null");
     std::vector<Digest> out;
     while (rows.step()) out.push_back(rows.digest(0));
     return out;
@@ -186,7 +187,11 @@ std::vector<Digest> Records::changeSets() const {
 std::vector<Digest> Records::referencedObjects() const {
     auto rows = sql()(
         "select change_set from revision union select files from trusted_rules union "
-        "select log from check_result where log is not null");
+        "select log from check_result where log is not null union "
+        "select change_set from sandbox where change_set is not null union "
+        // Only the newest outputs are kept: every `try` makes some, and nobody would ever remove them.
+        "select stdout from execution where stdout is not null and id > (select max(id) from execution) - 10000 union "
+        "select stderr from execution where stderr is not null and id > (select max(id) from execution) - 10000");
     std::vector<Digest> out;
     while (rows.step()) out.push_back(rows.digest(0));
     return out;

@@ -9,6 +9,7 @@
 #include "store/model/change.h"
 #include "store/model/evidence.h"
 #include "store/model/promotion.h"
+#include "store/sandbox_records.h"
 #include "store/sql.h"
 
 namespace gradus {
@@ -60,6 +61,8 @@ class Records {
     /// Oldest first.
     std::vector<Promotion> unfinished(std::int64_t project) const;
     std::vector<CheckResult> checkResults(std::int64_t promotion) const;
+
+    SandboxRecords sandboxes() const { return SandboxRecords(*sql_); }
 
     StoreCounts counts() const;
     /// Every object that a row names. Objects named inside those objects are the caller's to follow.

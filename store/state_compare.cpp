@@ -32,6 +32,15 @@ constexpr std::array kTables{
     TableQuery{
         "check_result",
         "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, seq from check_result order by seq"},
+    TableQuery{"sandbox",
+               "select id, project, actor, kind, ended, base, since_s, since_ns, layer, forked_from, owner, "
+               "lifetime_ms, created_at, used_at, ended_at, change_set, name_seq, seq from sandbox order by id"},
+    TableQuery{"layer", "select id, below, sandbox, frozen, used, seq from layer order by id"},
+    TableQuery{"snapshot", "select id, sandbox, layer, taken_at, removed, seq from snapshot order by id"},
+    TableQuery{"execution",
+               "select id, sandbox, state, owner, backend, guarantees, without, verdict, exit_code, signal, stdout, "
+               "stderr, stdout_bytes, stderr_bytes, truncated, started_at, wall_ms, cpu_ms, peak_memory, limits, seq "
+               "from execution order by id"},
 };
 static_assert(kTables.size() == kStateTables.size(), "every state table is compared");
 

@@ -96,6 +96,9 @@ class Trial {
   private:
     friend class Sandboxes;
     explicit Trial(Sandboxes& owner) : owner_(&owner) {}
+    void end(bool withExecution);
+    std::int64_t keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
+                        bool withExecution);
 
     Sandboxes* owner_;
     std::unique_ptr<Sandbox> sandbox_;
@@ -162,6 +165,7 @@ class Sandboxes {
     static constexpr Milliseconds kDefaultLifetime{std::int64_t{14} * 24 * 3600 * 1000};
     /// So many frozen layers are stacked; then the oldest are merged into one.
     static constexpr std::size_t kMostLayers = 32;
+    static constexpr std::size_t kMostForks = 256;
 
     explicit Sandboxes(Surroundings surroundings);
     ~Sandboxes();
@@ -204,6 +208,8 @@ class Sandboxes {
   private:
     friend class Trial;
     struct Inside;
+    void settle(Trial& trial, const TryRequest& request);
+
     std::unique_ptr<Inside> inside_;
 };
 

@@ -28,6 +28,17 @@ enum class EventKind {
     kCheckFinished,
     kPayloadRedacted,
     kClockWentBack,
+    kSandboxCreated,
+    kSandboxKept,
+    kSandboxSnapshotted,
+    kSandboxRestored,
+    kSandboxForked,
+    kSandboxSquashed,
+    kSandboxEnded,
+    kSnapshotRemoved,
+    kExecutionStarted,
+    kExecutionFinished,
+    kExecutionLost,
 };
 
 inline constexpr std::array kEventKinds{
@@ -43,6 +54,17 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kCheckFinished, "check.finished"},
     Name<EventKind>{EventKind::kPayloadRedacted, "payload.redacted"},
     Name<EventKind>{EventKind::kClockWentBack, "clock.went-back"},
+    Name<EventKind>{EventKind::kSandboxCreated, "sandbox.created"},
+    Name<EventKind>{EventKind::kSandboxKept, "sandbox.kept"},
+    Name<EventKind>{EventKind::kSandboxSnapshotted, "sandbox.snapshotted"},
+    Name<EventKind>{EventKind::kSandboxRestored, "sandbox.restored"},
+    Name<EventKind>{EventKind::kSandboxForked, "sandbox.forked"},
+    Name<EventKind>{EventKind::kSandboxSquashed, "sandbox.squashed"},
+    Name<EventKind>{EventKind::kSandboxEnded, "sandbox.ended"},
+    Name<EventKind>{EventKind::kSnapshotRemoved, "snapshot.removed"},
+    Name<EventKind>{EventKind::kExecutionStarted, "execution.started"},
+    Name<EventKind>{EventKind::kExecutionFinished, "execution.finished"},
+    Name<EventKind>{EventKind::kExecutionLost, "execution.lost"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <ctime>
 #include <optional>
@@ -49,6 +47,11 @@ struct ProcessIdentity {
 
     bool operator==(const ProcessIdentity&) const = default;
 };
+
+/// "BOOT NAMESPACE PID START": how it stands in events and columns.
+std::string formatOwner(const ProcessIdentity& owner);
+/// Throws Error(kDamaged) for anything formatOwner does not give.
+ProcessIdentity parseOwner(std::string_view text);
 
 /// A sandbox as remembered.
 struct SandboxRecord {

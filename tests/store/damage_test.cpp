@@ -78,8 +78,9 @@ std::string contentOf(const fs::path& database) {
                 out += rows.isNull(column) ? "-|" : rows.text(column) + "|";
     };
     dump("select type, name, tbl_name, sql from sqlite_schema order by name");
-    for (const char* table : {"event", "payload", "redaction", "signed_checkpoint", "actor", "project", "trusted_rules",
-                              "change", "revision", "promotion_edge", "promotion", "check_result"})
+    for (const char* table :
+         {"event", "payload", "redaction", "signed_checkpoint", "actor", "project", "trusted_rules", "change",
+          "revision", "promotion_edge", "promotion", "check_result", "sandbox", "layer", "snapshot", "execution"})
         dump("select * from " + std::string(table) + " order by 1, 2");
     return out;
 }
@@ -193,13 +194,13 @@ TEST_F(Damage, AnotherProgramsDatabaseIsRefusedAndNotTouched) {
 TEST_F(Damage, ANewerSchemaIsRefusedNamingBothVersions) {
     {
         Sql sql(database, Sql::Mode::kReadWrite);
-        sql.script("pragma user_version = 3; pragma wal_checkpoint(truncate)");
+        sql.script("pragma user_version = 4; pragma wal_checkpoint(truncate)");
     }
     removeLog();
     const std::string before = bytesOf(database);
     for (const std::string& message : {refusalOf(sample), complaintOf(sample)}) {
-        EXPECT_NE(message.find("has schema 3"), std::string::npos) << message;
-        EXPECT_NE(message.find("schemas up to 2"), std::string::npos) << message;
+        EXPECT_NE(message.find("has schema 4"), std::string::npos) << message;
+        EXPECT_NE(message.find("schemas up to 3"), std::string::npos) << message;
     }
     EXPECT_EQ(bytesOf(database), before);
 }
@@ -276,7 +277,7 @@ TEST(Migration, IsNotLeftToReaders) {
     SampleStore old;
     makeOldDatabase(old.state.database(),
                     "insert into event (seq, at, batch, kind, body, hash) values (1, 0, 0, 'x', '{}', zeroblob(32))");
-    EXPECT_NE(complaintOf(old).find("has schema 1, this gradus reads schema 2"), std::string::npos) << complaintOf(old);
+    EXPECT_NE(complaintOf(old).find("has schema 1, this gradus reads schema 3"), std::string::npos) << complaintOf(old);
 }
 
 TEST(Migration, ThatFailsHalfwayLeavesTheDatabaseAsItWas) {

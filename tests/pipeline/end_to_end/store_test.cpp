@@ -82,7 +82,8 @@ TEST_F(StoreVerbs, AnOlderSchemaIsBroughtUpToDateByTheFirstVerbThatWrites) {
     {
         Sql(state / "state.db", Sql::Mode::kReadWrite)
             .script(
-                "pragma user_version = 1; drop table check_result; drop table promotion; "
+                "pragma user_version = 1; drop table execution; drop table snapshot; drop table layer; drop table "
+                "sandbox; drop table check_result; drop table promotion; "
                 "drop table promotion_edge; drop table revision; drop table change; drop table trusted_rules; drop "
                 "table project; drop table actor");
     }

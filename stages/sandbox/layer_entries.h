@@ -1,0 +1,46 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/file.h"
+
+namespace gradus {
+
+/// Names in a directory without "." and "..", in no order. Opens it anew: the position of `directory` is not touched.
+std::vector<std::string> namesIn(int directory);
+
+/// A directory below another, never through a link. One of our own that we may not open is opened up first.
+FileDescriptor openBelow(int directory, const std::string& name);
+
+[[noreturn]] void failEntry(std::string_view what, const std::string& name);
+
+struct stat statBelow(int directory, const std::string& name);
+
+/// The kernel's sign for "deleted here".
+inline bool isWhiteout(const struct stat& info) { return S_ISCHR(info.st_mode) && info.st_rdev == 0; }
+
+/// The mark that hides everything below a directory of the same name.
+bool isOpaque(int directory);
+void setOpaque(int directory);
+
+/// Copies entries other than directories, and remembers which were the same file.
+class EntryCopier {
+  public:
+    explicit EntryCopier(int root) : root_(root) {}
+    /// `path` is the entry's place below the root of the copy.
+    void copy(int from, int to, const std::string& name, const std::string& path);
+
+  private:
+    void copyFile(int from, int to, const std::string& name, const struct stat& info);
+    bool linkKnown(const struct stat& info, int to, const std::string& name, const std::string& path);
+
+    int root_;
+    std::map<std::pair<dev_t, ino_t>, std::string> known_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,183 @@
+#include "stages/sandbox/layer_tree.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <set>
+
+#include "stages/sandbox/layer_entries.h"
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace {
+
+void refuseDeeper(int depth) {
+    if (depth > kDeepest)
+        throw Error(ErrorCode::kNotAllowed, "a sandbox's directories nest deeper than {}", kDeepest)
+            .hint("remove them inside the sandbox, then try again");
+}
+
+FileDescriptor makeBelow(int directory, const std::string& name) {
+    if (::mkdirat(directory, name.c_str(), 0700) != 0) failEntry("make", name);
+    FileDescriptor made(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!made) failEntry("open", name);
+    return made;
+}
+
+std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "/" + name; }
+
+/// Opening a directory may change its mode, so how it looked is taken before.
+struct Look {
+    struct stat info {};
+    explicit Look(const struct stat& from) : info(from) {}
+    void putOn(int directory) const {
+        if (::fchmod(directory, info.st_mode & 07777) != 0) failEntry("set the mode of", "a directory");
+        const timespec times[2] = {info.st_atim, info.st_mtim};
+        if (::futimens(directory, times) != 0) failEntry("set the times of", "a directory");
+    }
+};
+
+class TreeCopy {
+  public:
+    explicit TreeCopy(int target) : entries_(target) {}
+
+    void copy(int from, int to, const std::string& path, int depth) {
+        refuseDeeper(depth);
+        for (const std::string& name : namesIn(from)) {
+            const struct stat info = statBelow(from, name);
+            if (!S_ISDIR(info.st_mode)) {
+                entries_.copy(from, to, name, joined(path, name));
+                continue;
+            }
+            const FileDescriptor source = openBelow(from, name);
+            if (!source) failEntry("open", name);
+            const FileDescriptor target = makeBelow(to, name);
+            copy(source.get(), target.get(), joined(path, name), depth + 1);
+            copyLook(source.get(), target.get(), Marks::kCarry);
+            Look(info).putOn(target.get());
+        }
+    }
+
+  private:
+    EntryCopier entries_;
+};
+
+/// The directories of one name that an overlay would show as one.
+struct Merged {
+    std::vector<FileDescriptor> parts;  ///< topmost first
+    bool opaque = false;                ///< nothing below them shows
+};
+
+class TreeMerge {
+  public:
+    explicit TreeMerge(int target) : entries_(target) {}
+
+    void merge(const std::vector<FileDescriptor>& layers, int to, const std::string& path, int depth) {
+        refuseDeeper(depth);
+        std::set<std::string> names;
+        for (const FileDescriptor& layer : layers)
+            for (std::string& name : namesIn(layer.get())) names.insert(std::move(name));
+        for (const std::string& name : names) mergeName(layers, to, name, joined(path, name), depth);
+    }
+
+  private:
+    void mergeName(const std::vector<FileDescriptor>& layers, int to, const std::string& name, const std::string& path,
+                   int depth) {
+        Merged merged;
+        for (const FileDescriptor& layer : layers) {
+            struct stat info {};
+            if (::fstatat(layer.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+                if (errno == ENOENT) continue;
+                failEntry("look at", name);
+            }
+            if (!S_ISDIR(info.st_mode)) {
+                // Below a directory, a file or a deletion ends what the directory is merged with.
+                if (merged.parts.empty()) return linkOrCopy(layer.get(), to, name, path);
+                merged.opaque = true;
+                break;
+            }
+            merged.parts.push_back(openBelow(layer.get(), name));
+            if (!merged.parts.back()) failEntry("open", name);
+            merged.opaque = isOpaque(merged.parts.back().get());
+            if (merged.opaque) break;
+        }
+        const FileDescriptor target = makeBelow(to, name);
+        merge(merged.parts, target.get(), path, depth + 1);
+        copyLook(merged.parts.front().get(), target.get(), Marks::kCarry);
+        if (merged.opaque) setOpaque(target.get());
+    }
+
+    void linkOrCopy(int from, int to, const std::string& name, const std::string& path) {
+        if (::linkat(from, name.c_str(), to, name.c_str(), 0) != 0) entries_.copy(from, to, name, path);
+    }
+
+    EntryCopier entries_;
+};
+
+class Removal {
+  public:
+    explicit Removal(int root) : root_(root) {}
+
+    void empty(int directory, int depth) {
+        for (const std::string& name : namesIn(directory)) remove(directory, name, depth);
+    }
+    std::uint64_t bytes() const { return bytes_; }
+
+  private:
+    // What somebody else deleted meanwhile is deleted.
+    static void check(int result, const std::string& name) {
+        if (result != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST) failEntry("remove", name);
+    }
+
+    void remove(int directory, const std::string& name, int depth) {
+        struct stat info {};
+        if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return check(-1, name);
+        if (!S_ISDIR(info.st_mode)) {
+            if (info.st_nlink == 1) bytes_ += static_cast<std::uint64_t>(info.st_blocks) * 512;
+            return check(::unlinkat(directory, name.c_str(), 0), name);
+        }
+        if (depth >= kDeepest) return lift(directory, name);
+        const FileDescriptor below = openBelow(directory, name);
+        if (!below) return check(-1, name);
+        empty(below.get(), depth + 1);
+        check(::unlinkat(directory, name.c_str(), AT_REMOVEDIR), name);
+    }
+
+    // A descriptor per level would run out: what is too deep is moved up, and met again.
+    void lift(int directory, const std::string& name) {
+        static std::atomic<std::uint64_t> count{0};
+        const std::string place = "deep." + std::to_string(::getpid()) + "." + std::to_string(++count);
+        check(::renameat(directory, name.c_str(), root_, place.c_str()), name);
+    }
+
+    int root_;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+void copyTree(int source, int target) {
+    struct stat info {};
+    if (::fstat(source, &info) != 0) failEntry("look at", "a directory");
+    TreeCopy(target).copy(source, target, "", 0);
+    copyLook(source, target, Marks::kLeave);
+    Look(info).putOn(target);
+}
+
+void mergeTrees(const std::vector<FileDescriptor>& layers, int target) {
+    TreeMerge(target).merge(layers, target, "", 0);
+    copyLook(layers.front().get(), target, Marks::kLeave);
+}
+
+std::uint64_t removeContents(int directory) {
+    Removal removal(directory);
+    // What was lifted out of the depth is in the directory itself by then.
+    for (int round = 0; round < 100'000 && !namesIn(directory).empty(); ++round) removal.empty(directory, 0);
+    return removal.bytes();
+}
+
+}  // namespace gradus

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "store/file.h"
+
+namespace gradus {
+
+/// Trees that commands wrote: no link is followed, nothing is opened but directories and regular files, and neither
+/// names nor depth are believed. A tree that nests deeper than kDeepest is refused.
+inline constexpr int kDeepest = 256;
+
+/// Owner, mode, times and attributes of one directory, for another: with the overlay's own marks, or as the top of a
+/// layer, which has none but those its overlay gives it.
+enum class Marks { kCarry, kLeave };
+void copyLook(int source, int target, Marks marks);
+
+/// Everything below `source` into the empty directory `target`, with the overlay's marks of deletion and replacement,
+/// hard links, holes and times. `source` may get modes that let us read it.
+void copyTree(int source, int target);
+
+/// What an overlay of the layers (topmost first) would show over any base, as one layer in the empty `target`. Files
+/// are hard links to the layers', which nobody writes any more.
+void mergeTrees(const std::vector<FileDescriptor>& layers, int target);
+
+/// Deletes everything below `directory`, whatever its depth and modes; gives the bytes that were allocated.
+/// Somebody else may be deleting the same.
+std::uint64_t removeContents(int directory);
+
+}  // namespace gradus

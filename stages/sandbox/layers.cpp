@@ -1,0 +1,162 @@
+#include "stages/sandbox/layers.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <optional>
+
+#include "stages/sandbox/layer_tree.h"
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMostMark = 256;
+
+[[noreturn]] void fail(std::string_view what, const fs::path& path) {
+    throw Error(ErrorCode::kInfrastructure, "cannot {} {}: {}", what, path.native(), errnoText(errno));
+}
+
+void makeDirectory(const fs::path& path) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail("make", path);
+}
+
+FileDescriptor openDirectory(const fs::path& path) { return openFile(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW); }
+
+/// "l12" -> 12: nothing for a name that we would not give.
+std::optional<std::int64_t> numberAfter(char letter, const std::string& name) {
+    std::int64_t number = 0;
+    if (name.size() < 2 || name.front() != letter || name[1] == '0' || name[1] == '-') return std::nullopt;
+    const char* const end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + 1, end, number);
+    return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::int64_t> numbersIn(const fs::path& directory, char letter) {
+    std::vector<std::int64_t> all;
+    std::error_code error;
+    for (fs::directory_iterator it(directory, error); !error && it != fs::directory_iterator(); it.increment(error))
+        if (const auto number = numberAfter(letter, it->path().filename().native())) all.push_back(*number);
+    return all;
+}
+
+std::string flawOf(const fs::path& path, bool ours) {
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) != 0) return path.native() + " is gone";
+    if (!S_ISDIR(info.st_mode))
+        return path.native() + " is " + std::string(fileTypeName(info.st_mode)) + ", not a directory";
+    if (ours && info.st_uid != ::geteuid()) return path.native() + " belongs to somebody else";
+    if (ours && (info.st_mode & 0022) != 0) return path.native() + " can be written by others";
+    return "";
+}
+
+// Renamed, so that a name in the trash is never in the way of the next.
+fs::path trashName(const fs::path& trash, const fs::path& what) {
+    static std::atomic<std::uint64_t> count{0};
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    return trash / fmt::format("{}.{}.{}.{}", what.filename().native(), ::getpid(),
+                               now.tv_sec * 1'000'000'000 + now.tv_nsec, ++count);
+}
+
+}  // namespace
+
+fs::path Layers::place(std::int64_t layer) const { return root_ / "layers" / ("l" + std::to_string(layer)); }
+fs::path Layers::lockFile(std::int64_t sandbox) const { return root_ / "locks" / ("s" + std::to_string(sandbox)); }
+
+std::string Layers::mark(std::int64_t layer) const { return fmt::format("gradus-layer 1 {} {}\n", store_, layer); }
+
+void Layers::prepare() const {
+    for (const char* name : {"", "layers", "locks", "trash"}) makeDirectory(root_ / name);
+}
+
+void Layers::begin(std::int64_t layer) const {
+    if (::mkdir(place(layer).c_str(), 0700) != 0 && errno != EEXIST) {
+        if (errno != ENOENT) fail("make", place(layer));
+        prepare();
+        makeDirectory(place(layer));
+    }
+    makeDirectory(work(layer));
+}
+
+// The mark comes last: a layer that has it was made to the end.
+void Layers::finish(std::int64_t layer) const {
+    const fs::path path = place(layer) / "mark";
+    const FileDescriptor file = openFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    writeAll(file.get(), mark(layer), path);
+}
+
+void Layers::make(std::int64_t layer, const fs::path& model) const {
+    begin(layer);
+    makeDirectory(upper(layer));
+    copyLook(openDirectory(model).get(), openDirectory(upper(layer)).get(), Marks::kLeave);
+    finish(layer);
+}
+
+void Layers::makeFrom(std::int64_t layer, int memory) const {
+    begin(layer);
+    makeDirectory(upper(layer));
+    const FileDescriptor target = openDirectory(upper(layer));
+    copyTree(memory, target.get());
+    finish(layer);
+    if (::syncfs(target.get()) != 0) fail("sync", upper(layer));
+}
+
+void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) const {
+    const fs::path target = place(host) / "merged";
+    if (fs::exists(fs::symlink_status(target))) fs::rename(target, trashName(root_ / "trash", target));
+    makeDirectory(target);
+    makeDirectory(target / "upper");
+    std::vector<FileDescriptor> sources;
+    for (const std::int64_t layer : layers) sources.push_back(openDirectory(upper(layer)));
+    const FileDescriptor merged = openDirectory(target / "upper");
+    mergeTrees(sources, merged.get());
+    makeDirectory(target / "work");
+    if (::syncfs(merged.get()) != 0) fail("sync", target);
+}
+
+void Layers::placeMerged(std::int64_t host, std::int64_t layer) const {
+    const fs::path source = place(host) / "merged";
+    if (::rename(source.c_str(), place(layer).c_str()) != 0 && errno != ENOENT) fail("place", source);
+    if (flawOf(place(layer), true).empty() && !fs::exists(fs::symlink_status(place(layer) / "mark"))) finish(layer);
+}
+
+std::string Layers::flaw(std::int64_t layer) const {
+    if (std::string found = flawOf(root_, true); !found.empty()) return found;
+    if (std::string found = flawOf(place(layer), true); !found.empty()) return found;
+    for (const char* name : {"upper", "work"})
+        if (std::string found = flawOf(place(layer) / name, false); !found.empty()) return found;
+    const fs::path file = place(layer) / "mark";
+    std::error_code error;
+    if (!fs::is_regular_file(fs::symlink_status(file, error))) return file.native() + " is gone";
+    if (readSmallFile(file, kMostMark, "a layer's mark") != mark(layer))
+        return place(layer).native() + " is another layer than it should be";
+    return "";
+}
+
+bool Layers::isWhole(std::int64_t layer) const { return flaw(layer).empty(); }
+
+bool Layers::discard(std::int64_t layer) const {
+    const fs::path path = place(layer);
+    if (::rename(path.c_str(), trashName(root_ / "trash", path).c_str()) == 0) return true;
+    if (errno != ENOENT) fail("discard", path);
+    return false;
+}
+
+std::uint64_t Layers::emptyTrash() const {
+    const fs::path trash = root_ / "trash";
+    std::error_code error;
+    if (!fs::is_directory(fs::symlink_status(trash, error))) return 0;
+    return removeContents(openDirectory(trash).get());
+}
+
+std::vector<std::int64_t> Layers::listed() const { return numbersIn(root_ / "layers", 'l'); }
+std::vector<std::int64_t> Layers::locked() const { return numbersIn(root_ / "locks", 's'); }
+
+}  // namespace gradus

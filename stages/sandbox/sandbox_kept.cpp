@@ -1,0 +1,246 @@
+// Kept sandboxes: made, frozen, taken back, multiplied, compared and removed. Between commands they are rows and
+// layers.
+
+#include <fcntl.h>
+#include <sys/utsname.h>
+
+#include <cstdlib>
+
+#include "stages/sandbox/sandboxes_inside.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string handleOf(std::int64_t sandbox) { return "s" + std::to_string(sandbox); }
+
+// Before 6.5 an overlay takes its layers as one option of 255 bytes.
+std::size_t mostLayers() {
+    utsname system{};
+    ::uname(&system);
+    char* rest = nullptr;
+    const long major = std::strtol(system.release, &rest, 10);
+    const long minor = *rest == '.' ? std::strtol(rest + 1, nullptr, 10) : 0;
+    return major > 6 || (major == 6 && minor >= 5) ? Sandboxes::kMostLayers : 12;
+}
+
+}  // namespace
+
+fs::path Sandboxes::Inside::baseOf(const std::optional<std::string>& commit, const fs::path& project) const {
+    if (!commit) return project;
+    if (!around.materialise)
+        throw Error(ErrorCode::kNotAllowed, "a commit cannot be cloned here").hint("clone the directory as it is");
+    return around.materialise(project, *commit);
+}
+
+fs::path Sandboxes::Inside::baseOf(const SandboxRecord& record, const ProjectIdentity& project) const {
+    return baseOf(record.commit, project.path);
+}
+
+HeldSandbox Sandboxes::Inside::hold(std::int64_t sandbox, const Patience& patience) {
+    living(sandbox);  // before a lock file is made for one that is not
+    layers().prepare();
+    return hold(SandboxLock(layers().lockFile(sandbox), handleOf(sandbox), patience.most, patience.cancel), sandbox);
+}
+
+HeldSandbox Sandboxes::Inside::hold(SandboxLock lock, std::int64_t sandbox) {
+    HeldSandbox held{std::move(lock), living(sandbox), {}, {}};
+    const auto project = read([&](const Records& records) {
+        held.chain = records.sandboxes().chain(held.record.layer);
+        return records.project(held.record.project);
+    });
+    held.project = identify(project.value_or(ProjectIdentity()).path);
+    if (held.project != project)
+        throw Error(ErrorCode::kNotAllowed, "{} is another directory than sandbox s{} is a clone of",
+                    printable(held.project.path.native()), sandbox)
+            .hint("make a new sandbox of it; `gradus sandbox rm` removes this one");
+    makeWhole(held.chain, baseOf(held.record, held.project));
+    return held;
+}
+
+void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const fs::path& base) {
+    const Layers& all = layers();
+    // A squash that was recorded and not placed: its layer is still where it was built, in the one above.
+    if (chain.size() == 2 && chain[1].frozen && !all.isWhole(chain[1].id)) all.placeMerged(chain[0].id, chain[1].id);
+    for (auto layer = chain.rbegin(); layer != chain.rend(); ++layer) {
+        const std::string flaw = all.flaw(layer->id);
+        if (flaw.empty()) continue;
+        if (layer->used)
+            throw Error(ErrorCode::kDamaged, "sandbox s{} cannot be used: {}", chain.front().sandbox, flaw)
+                .hint("somebody changed it from outside; `gradus sandbox rm` removes what is left");
+        all.make(layer->id, layer->below ? all.upper(*layer->below) : base);
+    }
+}
+
+SandboxRecord Sandboxes::create(const CreateRequest& request) {
+    checkName(request.name, "sandbox");
+    reap();
+    const ProjectIdentity project = identify(request.project);
+    CommandRequest nothing;
+    planClone(inside_->cloneRequest(project.path, nothing));  // one that cannot be cloned is refused now, not later
+    const fs::path base = inside_->baseOf(request.commit, project.path);
+    SandboxDraft draft;
+    draft.kind = SandboxKind::kKept;
+    draft.name = request.name;
+    draft.commit = request.commit;
+    draft.since = fileSystemNow();
+    draft.lifetime = request.lifetime.value_or(kDefaultLifetime);
+    SandboxRecord record;
+    inside_->write([&](SandboxWriter& writer, Writer& all) {
+        draft.project = all.project(project, all.actor(inside_->around.actor));
+        record = writer.create(draft);
+    });
+    inside_->layers().make(record.layer, base);
+    return record;
+}
+
+SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name, const Patience& patience) {
+    checkName(name, "snapshot");
+    const HeldSandbox held = inside_->hold(sandbox, patience);
+    SnapshotRecord snapshot;
+    std::int64_t next = 0;
+    inside_->write([&](SandboxWriter& writer, Writer&) {
+        snapshot = writer.snapshot(sandbox, name);
+        next = writer.records().sandbox(sandbox)->layer;
+    });
+    inside_->layers().make(next, inside_->layers().upper(snapshot.layer));
+    inside_->squashIfDeep(sandbox);
+    return snapshot;
+}
+
+void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Patience& patience) {
+    const HeldSandbox held = inside_->hold(sandbox, patience);
+    const auto snapshot =
+        inside_->read([&](const Records& records) { return records.sandboxes().snapshot(sandbox, name); });
+    if (!snapshot)
+        throw Error(ErrorCode::kNotFound, "sandbox s{} has no snapshot '{}'", sandbox, printable(name))
+            .hint("`gradus sandbox list` shows its snapshots");
+    const auto chain =
+        inside_->read([&](const Records& records) { return records.sandboxes().chain(snapshot->layer); });
+    inside_->makeWhole(chain, inside_->baseOf(held.record, held.project));
+    std::int64_t dropped = 0;
+    std::int64_t next = 0;
+    inside_->write([&](SandboxWriter& writer, Writer&) {
+        dropped = writer.restore(*snapshot);
+        next = writer.records().sandbox(sandbox)->layer;
+    });
+    inside_->layers().make(next, inside_->layers().upper(snapshot->layer));
+    inside_->layers().discard(dropped);
+}
+
+void Sandboxes::removeSnapshot(std::int64_t sandbox, const std::string& name) {
+    inside_->living(sandbox);
+    inside_->write([&](SandboxWriter& writer, Writer&) {
+        const auto snapshot = writer.records().snapshot(sandbox, name);
+        if (!snapshot) throw Error(ErrorCode::kNotFound, "sandbox s{} has no snapshot '{}'", sandbox, printable(name));
+        const auto others = writer.records().standingOn(snapshot->layer, sandbox);
+        if (!others.empty())
+            throw Error(ErrorCode::kNotAllowed, "sandbox s{} stands on the snapshot '{}' of s{}", others.front(), name,
+                        sandbox)
+                .hint(fmt::format("remove s{} first", others.front()));
+        writer.removeSnapshot(*snapshot);
+    });
+}
+
+std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t count,
+                                           const std::vector<std::string>& names, const Patience& patience) {
+    if (count == 0 || count > kMostForks || names.size() > count)
+        throw Error(ErrorCode::kUsage, "a fork makes 1 to {} sandboxes, with at most as many names", kMostForks);
+    for (const std::string& name : names) checkName(name, "sandbox");
+    const HeldSandbox held = inside_->hold(sandbox, patience);
+    SandboxDraft draft;
+    draft.project = held.record.project;
+    draft.kind = SandboxKind::kKept;
+    draft.commit = held.record.commit;
+    draft.since = held.record.since;
+    draft.forkedFrom = sandbox;
+    draft.lifetime = held.record.lifetime;
+    std::vector<SandboxRecord> forks;
+    std::int64_t next = 0;
+    inside_->write([&](SandboxWriter& writer, Writer&) {
+        // What nobody wrote to need not be shared.
+        const bool isEmpty = !held.chain.front().used;
+        draft.below = isEmpty ? held.chain.front().below : writer.freeze(sandbox);
+        next = writer.records().sandbox(sandbox)->layer;
+        for (std::size_t i = 0; i < count; ++i) {
+            draft.name = i < names.size() ? std::optional(names[i]) : std::nullopt;
+            forks.push_back(writer.create(draft));
+        }
+    });
+    const Layers& all = inside_->layers();
+    const fs::path model = draft.below ? all.upper(*draft.below) : inside_->baseOf(held.record, held.project);
+    if (next != held.record.layer) all.make(next, model);
+    for (const SandboxRecord& fork : forks) all.make(fork.layer, model);
+    inside_->squashIfDeep(sandbox);
+    return forks;
+}
+
+// The merged layer is built where only we look, then recorded, then put in its place: whoever holds the sandbox next
+// finds it in the one or the other, or builds it anew.
+void Sandboxes::Inside::squashIfDeep(std::int64_t sandbox) {
+    const SandboxRecord record = living(sandbox);
+    const auto chain = read([&](const Records& records) { return records.sandboxes().chain(record.layer); });
+    if (chain.size() - 1 <= mostLayers()) return;
+    std::vector<std::int64_t> frozen;
+    for (std::size_t i = 1; i < chain.size(); ++i) frozen.push_back(chain[i].id);
+    try {
+        layers().merge(frozen, record.layer);
+    } catch (const Error& e) {
+        around.warn(
+            fmt::format("sandbox s{} has {} layers, which could not be merged: {}", sandbox, frozen.size(), e.what()));
+        return;
+    }
+    std::int64_t merged = 0;
+    write([&](SandboxWriter& writer, Writer&) { merged = writer.squash(sandbox); });
+    layers().placeMerged(record.layer, merged);
+    discardUnreachable(frozen);
+}
+
+Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptions& options) {
+    HarvestSource source;
+    std::vector<FileDescriptor> open;
+    for (const LayerRecord& layer : held.chain) {
+        open.push_back(openFile(layers().upper(layer.id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+        source.layers.push_back(open.back().get());
+    }
+    source.base = baseOf(held.record, held.project);
+    source.since = held.record.since;
+    source.pinned = held.record.commit.has_value();
+    source.notOurs = planClone(cloneRequest(held.project.path, {})).notOurs;
+    return harvest(source, options);
+}
+
+Harvest Sandboxes::diff(std::int64_t sandbox, const HarvestOptions& options, const Patience& patience) {
+    return inside_->harvestOf(inside_->hold(sandbox, patience), options);
+}
+
+void Sandboxes::Inside::end(const HeldSandbox& held, SandboxEnd reason, const std::optional<Digest>& changeSet) {
+    write([&](SandboxWriter& writer, Writer&) { writer.end(held.record.id, reason, changeSet); });
+    held.lock.removeFile();
+}
+
+// Its layers need not be whole for that.
+void Sandboxes::remove(std::int64_t sandbox, const Patience& patience) {
+    inside_->living(sandbox);
+    inside_->layers().prepare();
+    HeldSandbox held{
+        SandboxLock(inside_->layers().lockFile(sandbox), handleOf(sandbox), patience.most, patience.cancel),
+        {},
+        {},
+        {}};
+    held.record = inside_->living(sandbox);
+    std::vector<std::int64_t> layers;
+    inside_->read([&](const Records& records) {
+        for (const LayerRecord& layer : records.sandboxes().chain(held.record.layer)) layers.push_back(layer.id);
+        for (const SnapshotRecord& snapshot : records.sandboxes().snapshots(sandbox))
+            for (const LayerRecord& layer : records.sandboxes().chain(snapshot.layer)) layers.push_back(layer.id);
+        return 0;
+    });
+    inside_->end(held, SandboxEnd::kRemoved, std::nullopt);
+    inside_->discardUnreachable(layers);
+}
+
+}  // namespace gradus

@@ -1,0 +1,87 @@
+#include "stages/sandbox/sandbox_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <thread>
+
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace {
+
+// The file may have been removed, with its sandbox, between opening and locking it.
+bool isStill(int fd, const std::filesystem::path& path) {
+    struct stat held {};
+    struct stat named {};
+    return ::fstat(fd, &held) == 0 && ::lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+           held.st_dev == named.st_dev;
+}
+
+std::optional<FileDescriptor> take(const std::filesystem::path& path) {
+    while (true) {
+        FileDescriptor file = openFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+        if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+            if (errno == EINTR) continue;
+            if (errno == EWOULDBLOCK) return std::nullopt;
+            throw Error(ErrorCode::kInfrastructure, "cannot lock {}: {}", path.native(), errnoText(errno));
+        }
+        if (!isStill(file.get(), path)) continue;
+        // Only for messages: the lock itself is what counts.
+        const std::string pid = std::to_string(::getpid()) + "\n";
+        if (::ftruncate(file.get(), 0) == 0) ::pwrite(file.get(), pid.data(), pid.size(), 0);
+        return file;
+    }
+}
+
+std::string busyText(const std::filesystem::path& path) {
+    const auto pid = SandboxLock::holder(path);
+    return pid ? "process " + std::to_string(*pid) + " is using it" : "somebody was using it";
+}
+
+}  // namespace
+
+SandboxLock::SandboxLock(const std::filesystem::path& path, const std::string& sandbox, Milliseconds most,
+                         const std::stop_token& cancel)
+    : path_(path) {
+    const auto deadline = std::chrono::steady_clock::now() + most;
+    // flock has no timed form that a token could interrupt.
+    for (auto nap = std::chrono::microseconds(200);; nap = std::min(nap * 2, std::chrono::microseconds(20'000))) {
+        if (auto file = take(path)) {
+            file_ = std::move(*file);
+            return;
+        }
+        if (cancel.stop_requested() || std::chrono::steady_clock::now() >= deadline) break;
+        std::this_thread::sleep_for(nap);
+    }
+    throw Error(ErrorCode::kBusy, "sandbox {} is busy: {}", sandbox, busyText(path))
+        .hint("wait for it to end (`--wait`), or fork the sandbox");
+}
+
+std::optional<SandboxLock> SandboxLock::attempt(const std::filesystem::path& path) {
+    auto file = take(path);
+    if (!file) return std::nullopt;
+    return SandboxLock(path, std::move(*file));
+}
+
+std::optional<pid_t> SandboxLock::holder(const std::filesystem::path& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!file) return std::nullopt;
+    // A shared lock that is had shows that nobody holds the exclusive one; it is dropped at once.
+    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+    char text[32];
+    const ssize_t size = ::pread(file.get(), text, sizeof text, 0);
+    pid_t pid = 0;
+    if (size <= 0 || std::from_chars(text, text + size, pid).ec != std::errc()) return std::nullopt;
+    return pid;
+}
+
+void SandboxLock::removeFile() const { ::unlink(path_.c_str()); }
+
+}  // namespace gradus

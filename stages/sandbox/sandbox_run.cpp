@@ -1,0 +1,304 @@
+// Running commands: in a transient sandbox that goes with its command, and in a kept one.
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "stages/sandbox/proofs.h"
+#include "stages/sandbox/sandboxes_inside.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<Digest> storeText(Objects& objects, const CapturedStream& stream) {
+    if (stream.bytes == 0) return std::nullopt;
+    return objects.put(stream.text());
+}
+
+void storeOutput(const Sandboxes::Surroundings& around, ExecutionReport& report) {
+    if (report.out.bytes + report.err.bytes == 0) return;
+    Objects objects(around.state.objects(), around.clock);
+    report.execution.out = storeText(objects, report.out);
+    report.execution.err = storeText(objects, report.err);
+}
+
+void notePlan(const CommandRequest& command, const CloneRequest& request, const ClonePlan& plan,
+              ExecutionReport& report) {
+    report.home = plan.home;
+    report.notes = plan.notes;
+    if (command.arguments.empty()) return;
+    if (auto line = resolvesDifferently(plan, request, command.arguments.front()))
+        report.notes.push_back(std::move(*line));
+}
+
+}  // namespace
+
+Command commandFrom(const CommandRequest& request, const ClonePlan& plan) {
+    Command command;
+    command.arguments = request.arguments;
+    command.environment = plan.environment;
+    command.directory = plan.directory;
+    command.input = request.input;
+    command.keepOut = request.keepOut;
+    command.keepErr = request.keepErr;
+    command.live = request.live;
+    command.grace = request.grace;
+    command.cancel = request.cancel;
+    return command;
+}
+
+CloneRequest Sandboxes::Inside::cloneRequest(const fs::path& project, const CommandRequest& command) const {
+    CloneRequest request;
+    request.project = project;
+    request.directory = command.directory.empty() ? project : command.directory;
+    request.environment = around.environment;
+    request.passed = command.passed;
+    request.hide = command.hide;
+    request.hiddenPaths = command.hiddenPaths;
+    request.hiddenPaths.push_back(around.state.root);
+    return request;
+}
+
+ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const CommandRequest& request, std::int64_t id,
+                                            std::int64_t sandbox) {
+    ExecutionReport report;
+    Execution& execution = report.execution;
+    execution = notRun(request, id, sandbox);
+    execution.guarantees = held(proven(), request, outcome);
+    execution.verdict = outcome.verdict;
+    execution.exitCode = outcome.exitCode;
+    execution.signal = outcome.signal;
+    execution.outBytes = outcome.out.bytes;
+    execution.errBytes = outcome.err.bytes;
+    execution.truncated = outcome.out.truncated || outcome.err.truncated;
+    execution.startedAt = outcome.startedAt;
+    execution.wallMillis = outcome.wallMillis;
+    execution.cpuMillis = outcome.cpuMillis;
+    execution.peakMemoryBytes = outcome.peakMemoryBytes;
+    execution.limits = std::move(outcome.limits);
+    report.out = std::move(outcome.out);
+    report.err = std::move(outcome.err);
+    report.failure = std::move(outcome.failure);
+    report.leftBehind = outcome.leftBehind;
+    storeOutput(around, report);
+    return report;
+}
+
+Execution Sandboxes::Inside::notRun(const CommandRequest& request, std::int64_t id, std::int64_t sandbox) {
+    Execution execution;
+    execution.id = id;
+    execution.sandbox = sandbox;
+    execution.state = ExecutionState::kFinished;
+    execution.backend = around.backend.name();
+    execution.without = lowered(request);
+    execution.verdict = Verdict::kSetupFailed;
+    execution.startedAt = around.clock.now();
+    execution.arguments = request.arguments;
+    return execution;
+}
+
+namespace {
+
+/// Between the first commit and the last: whatever throws, the record says that it ended, and nothing else is left.
+class Unfinished {
+  public:
+    using Write = std::function<void(const std::function<void(SandboxWriter&, Writer&)>&)>;
+    Unfinished(Write write, std::function<void(SandboxWriter&)> give)
+        : write_(std::move(write)), give_(std::move(give)) {}
+    Unfinished(const Unfinished&) = delete;
+    Unfinished& operator=(const Unfinished&) = delete;
+    ~Unfinished() {
+        if (!give_) return;
+        try {
+            write_([&](SandboxWriter& writer, Writer&) { give_(writer); });
+        } catch (const std::exception&) {
+            // The fault that brought us here is the one to tell; the next start finds our record and ends it.
+        }
+    }
+    void isFinished() { give_ = nullptr; }
+
+  private:
+    Write write_;
+    std::function<void(SandboxWriter&)> give_;
+};
+
+ExecutionDraft draftOf(const Sandboxes::Surroundings& around, const ProcessIdentity& me, const CommandRequest& request,
+                       const ClonePlan& plan, std::int64_t sandbox) {
+    return {sandbox, me, std::string(around.backend.name()), lowered(request), request.arguments, plan.directory};
+}
+
+bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
+    if (afterwards == Afterwards::kKeep) return true;
+    const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
+    return afterwards != Afterwards::kDiscard && changed;
+}
+
+}  // namespace
+
+Trial Sandboxes::attempt(const TryRequest& request) {
+    checkName(request.name, "sandbox");
+    reap();
+    const CommandRequest& command = request.command;
+    demand(inside_->proven(), command);
+    const ProjectIdentity project = identify(request.project);
+    CloneRequest clone = inside_->cloneRequest(project.path, command);
+    const fs::path base = inside_->baseOf(request.commit, project.path);
+    if (request.commit) clone.lowers = {base};
+    const ClonePlan plan = planClone(clone);
+
+    Trial trial(*this);
+    SandboxDraft draft;
+    draft.kind = SandboxKind::kTransient;
+    draft.commit = request.commit;
+    draft.since = fileSystemNow();
+    draft.owner = inside_->me();
+    std::int64_t execution = 0;
+    inside_->write([&](SandboxWriter& writer, Writer& all) {
+        draft.project = all.project(project, all.actor(inside_->around.actor));
+        trial.record_ = writer.create(draft);
+        execution = writer.start(draftOf(inside_->around, *draft.owner, command, plan, trial.record_.id));
+    });
+    const std::int64_t id = trial.record_.id;
+    trial.report_.execution = inside_->notRun(command, execution, id);
+    Unfinished unfinished([this](const auto& work) { inside_->write(work); },
+                          [&, lost = false](SandboxWriter& writer) mutable {
+                              lost = trial.sandbox_ && trial.report_.execution.verdict == Verdict::kSetupFailed;
+                              trial.sandbox_.reset();
+                              if (lost) writer.lose({execution, id, *draft.owner});
+                              if (!lost) writer.finish(trial.report_.execution);
+                              writer.end(id, SandboxEnd::kFailed);
+                          });
+    trial.sandbox_ = inside_->around.backend.open(plan.workspace, command.limits, command.network, plan.identity);
+    trial.overlay_ = plan.projectOverlay;
+    trial.report_ = inside_->reportOf(trial.sandbox_->run(commandFrom(command, plan)), command, execution, id);
+    notePlan(command, clone, plan, trial.report_);
+    HarvestSource source{
+        {trial.sandbox_->upper(plan.projectOverlay)}, base, draft.since, request.commit.has_value(), plan.notOurs};
+    HarvestOptions options;
+    options.withIgnored = request.withIgnored;
+    trial.harvest_ = harvest(source, options);
+    unfinished.isFinished();
+    settle(trial, request);
+    return trial;
+}
+
+// The last commit; the caller who wants to be asked gets one of its own for the answer.
+void Sandboxes::settle(Trial& trial, const TryRequest& request) {
+    const bool keep = isToBeKept(request.afterwards, trial.harvest_);
+    if (!keep) return trial.end(true);
+    if (request.afterwards != Afterwards::kAsk) {
+        trial.keepAs(request.name, request.lifetime, true);
+        return;
+    }
+    inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(trial.report_.execution); });
+}
+
+Trial::Trial(Trial&& other) noexcept
+    : owner_(other.owner_),
+      sandbox_(std::move(other.sandbox_)),
+      overlay_(other.overlay_),
+      record_(std::move(other.record_)),
+      report_(std::move(other.report_)),
+      harvest_(std::move(other.harvest_)),
+      kept_(other.kept_) {}
+
+Trial::~Trial() {
+    try {
+        discard();
+    } catch (const std::exception&) {
+        // Whoever starts next finds the record of a dead owner, or `gradus gc` that of a living one's; nothing is left.
+    }
+}
+
+void Trial::end(bool withExecution) {
+    sandbox_->close();
+    sandbox_.reset();
+    owner_->inside_->write([&](SandboxWriter& writer, Writer&) {
+        if (withExecution) writer.finish(report_.execution);
+        writer.end(record_.id, SandboxEnd::kDiscarded);
+    });
+}
+
+void Trial::discard() {
+    if (sandbox_) end(false);
+}
+
+std::int64_t Trial::keep(std::optional<std::string> name, std::optional<Milliseconds> lifetime) {
+    if (!sandbox_) throw Error(ErrorCode::kUsage, "sandbox s{} was kept or discarded before", record_.id);
+    checkName(name, "sandbox");
+    return keepAs(name, lifetime, false);
+}
+
+// The copy is whole and on the disk before the record says so. Until then it is a dead owner's leftover like any other.
+std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
+                           bool withExecution) {
+    Sandboxes::Inside& inside = *owner_->inside_;
+    try {
+        inside.layers().makeFrom(record_.layer, sandbox_->upper(overlay_));
+        inside.write([&](SandboxWriter& writer, Writer&) {
+            if (withExecution) writer.finish(report_.execution);
+            writer.keep(record_.id, name, lifetime.value_or(Sandboxes::kDefaultLifetime));
+        });
+    } catch (const std::exception&) {
+        inside.layers().discard(record_.layer);
+        throw;
+    }
+    kept_ = record_.id;
+    sandbox_->close();
+    sandbox_.reset();
+    return record_.id;
+}
+
+namespace {
+
+// A lifetime that ends during the run ends the run.
+Limits withinLifetime(Limits limits, Milliseconds lifetime) {
+    auto& wall = limits[LimitName::kWallTime];
+    const auto most = static_cast<std::uint64_t>(std::max<std::int64_t>(lifetime.count(), 1));
+    if (!wall || wall->value > most) wall = Limit{most, true};
+    return limits;
+}
+
+void useLayers(const Layers& layers, const HeldSandbox& held, const fs::path& base, CloneRequest& clone) {
+    clone.upper = layers.upper(held.record.layer);
+    clone.work = layers.work(held.record.layer);
+    for (std::size_t i = 1; i < held.chain.size(); ++i) clone.lowers.push_back(layers.upper(held.chain[i].id));
+    if (!clone.lowers.empty() || held.record.commit) clone.lowers.push_back(base);
+}
+
+}  // namespace
+
+ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience) {
+    demand(inside_->proven(), command);
+    const HeldSandbox held = inside_->hold(sandbox, patience);
+    CloneRequest clone = inside_->cloneRequest(held.project.path, command);
+    useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
+    ClonePlan plan = planClone(clone);
+    // What was asked to be kept survives a power cut once its command has ended.
+    plan.workspace.overlays.at(plan.projectOverlay).disposable = false;
+
+    std::int64_t execution = 0;
+    const ProcessIdentity me = inside_->me();
+    inside_->write([&](SandboxWriter& writer, Writer&) {
+        execution = writer.start(draftOf(inside_->around, me, command, plan, sandbox));
+    });
+    std::unique_ptr<Sandbox> open;
+    Unfinished unfinished([this](const auto& work) { inside_->write(work); },
+                          [&, failed = inside_->notRun(command, execution, sandbox)](SandboxWriter& writer) {
+                              if (open) return writer.lose({execution, sandbox, me});
+                              writer.finish(failed);
+                          });
+    open = inside_->around.backend.open(plan.workspace, withinLifetime(command.limits, held.record.lifetime),
+                                        command.network, plan.identity);
+    ExecutionReport report = inside_->reportOf(open->run(commandFrom(command, plan)), command, execution, sandbox);
+    open->close();
+    notePlan(command, clone, plan, report);
+    unfinished.isFinished();
+    inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(report.execution); });
+    return report;
+}
+
+}  // namespace gradus

@@ -1,0 +1,136 @@
+#include "stages/sandbox/sandboxes.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "stages/sandbox/owner.h"
+#include "stages/sandbox/proofs.h"
+#include "stages/sandbox/sandboxes_inside.h"
+#include "store/model/handle.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kLongestName = 64;
+
+bool isNameCharacter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
+}
+
+}  // namespace
+
+void checkName(const std::optional<std::string>& name, std::string_view what) {
+    if (!name) return;
+    const bool fits = !name->empty() && name->size() <= kLongestName && name->front() != '-' && name->front() != '.' &&
+                      std::all_of(name->begin(), name->end(), isNameCharacter);
+    if (!fits)
+        throw Error(ErrorCode::kUsage, "'{}' is no name for a {}", printable(*name), what)
+            .hint("use letters, digits, '-', '_' and '.', at most 64");
+    if (parseHandle(*name))
+        throw Error(ErrorCode::kUsage, "'{}' is no name for a {}: it reads like a handle", *name, what)
+            .hint("give a name that is not a letter and a number, nor hexadecimal");
+}
+
+ProjectIdentity identify(const fs::path& project) {
+    struct stat info {};
+    if (::stat(project.c_str(), &info) != 0)
+        throw Error(ErrorCode::kNotFound, "cannot look at {}: {}", printable(project.native()), errnoText(errno));
+    if (!S_ISDIR(info.st_mode))
+        throw Error(ErrorCode::kUsage, "{} is {}, not a directory", printable(project.native()),
+                    fileTypeName(info.st_mode));
+    return {project, static_cast<std::int64_t>(info.st_dev), static_cast<std::int64_t>(info.st_ino)};
+}
+
+void Sandboxes::Inside::write(const std::function<void(SandboxWriter&, Writer&)>& work) {
+    const std::lock_guard guard(mutex);
+    around.store().write([&](Writer& writer) {
+        SandboxWriter sandboxes(writer, writer.actor(around.actor));
+        work(sandboxes, writer);
+    });
+}
+
+const Layers& Sandboxes::Inside::layers() {
+    const std::lock_guard guard(mutex);
+    if (!layerStore) layerStore.emplace(around.state.root / "sandboxes", around.store().storeId());
+    return *layerStore;
+}
+
+const ProbeResult& Sandboxes::Inside::proven() {
+    const std::lock_guard guard(mutex);
+    if (!proofs) proofs = provenBy(around.backend, around.state.root / "sandboxes" / "proofs");
+    return *proofs;
+}
+
+const ProcessIdentity& Sandboxes::Inside::me() {
+    const std::lock_guard guard(mutex);
+    if (!self) self = thisProcess();
+    return *self;
+}
+
+SandboxRecord Sandboxes::Inside::living(std::int64_t sandbox) {
+    auto record = read([&](const Records& records) { return records.sandboxes().sandbox(sandbox); });
+    if (!record || record->kind != SandboxKind::kKept)
+        throw Error(ErrorCode::kNotFound, "there is no sandbox s{}", sandbox).hint("`gradus sandbox list` shows them");
+    if (record->ended)
+        throw Error(ErrorCode::kNotFound, "sandbox s{} is no more: it was {}", sandbox,
+                    nameOf(kSandboxEnds, *record->ended))
+            .hint("`gradus sandbox list` shows those that are");
+    return std::move(*record);
+}
+
+Sandboxes::Sandboxes(Surroundings surroundings) : inside_(std::make_unique<Inside>(std::move(surroundings))) {}
+Sandboxes::~Sandboxes() = default;
+
+std::optional<SandboxRecord> Sandboxes::find(std::string_view handleOrName) {
+    return inside_->read([&](const Records& all) -> std::optional<SandboxRecord> {
+        const SandboxRecords records = all.sandboxes();
+        const auto handle = parseHandle(handleOrName);
+        std::optional<std::int64_t> id;
+        if (handle && handle->kind == HandleKind::kSandbox)
+            id = handle->number;
+        else if (handle && handle->kind == HandleKind::kLatest)
+            id = records.latest();
+        else
+            id = records.named(std::string(handleOrName));
+        auto record = id ? records.sandbox(*id) : std::nullopt;
+        if (!record || record->ended || record->kind != SandboxKind::kKept) return std::nullopt;
+        return record;
+    });
+}
+
+SandboxView Sandboxes::Inside::viewOf(const SandboxRecord& record) {
+    SandboxView view;
+    view.record = record;
+    const auto chain = read([&](const Records& all) {
+        view.project = all.project(record.project).value_or(ProjectIdentity()).path;
+        view.snapshots = all.sandboxes().snapshots(record.id);
+        return all.sandboxes().chain(record.layer);
+    });
+    view.depth = chain.size() - 1;
+    view.inUseBy = SandboxLock::holder(layers().lockFile(record.id));
+    for (const LayerRecord& layer : chain)
+        if (std::string flaw = layer.used ? layers().flaw(layer.id) : ""; !flaw.empty()) view.damage = flaw;
+    return view;
+}
+
+SandboxView Sandboxes::view(std::int64_t sandbox) { return inside_->viewOf(inside_->living(sandbox)); }
+
+std::vector<SandboxView> Sandboxes::list(const std::optional<fs::path>& project) {
+    const auto kept =
+        inside_->read([](const Records& records) { return records.sandboxes().living(SandboxKind::kKept); });
+    std::vector<SandboxView> all;
+    for (const SandboxRecord& record : kept) {
+        SandboxView one = inside_->viewOf(record);
+        if (!project || one.project == *project) all.push_back(std::move(one));
+    }
+    return all;
+}
+
+}  // namespace gradus

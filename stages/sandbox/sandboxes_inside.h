@@ -1,0 +1,82 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "stages/sandbox/layers.h"
+#include "stages/sandbox/sandbox_lock.h"
+#include "stages/sandbox/sandboxes.h"
+#include "store/sandbox_writer.h"
+
+namespace gradus {
+
+/// A kept sandbox in our hands: nobody else uses it until the lock goes.
+struct HeldSandbox {
+    SandboxLock lock;
+    SandboxRecord record;
+    ProjectIdentity project;
+    std::vector<LayerRecord> chain;  ///< its own layer first, then the frozen ones
+};
+
+/// What the files of Sandboxes share.
+struct Sandboxes::Inside {
+    explicit Inside(Surroundings surroundings) : around(std::move(surroundings)) {}
+
+    Surroundings around;
+    std::mutex mutex;                  // the store, and what was made from it, are one thread's at a time
+    std::optional<Layers> layerStore;  // needs the store's id
+    std::optional<ProbeResult> proofs;
+    std::optional<ProcessIdentity> self;
+
+    template <typename Work>
+    auto read(const Work& work) {
+        const std::lock_guard guard(mutex);
+        return work(around.store().records());
+    }
+    /// One durable transaction, by the one who is asking.
+    void write(const std::function<void(SandboxWriter&, Writer&)>& work);
+    const Layers& layers();
+    const ProbeResult& proven();
+    const ProcessIdentity& me();
+    Objects objects() const { return {around.state.objects(), around.clock}; }
+
+    /// Throws Error(kNotFound) unless a living kept one has that id.
+    SandboxRecord living(std::int64_t sandbox);
+    SandboxView viewOf(const SandboxRecord& record);
+    /// The sandbox locked, its layers whole, its project where it was.
+    HeldSandbox hold(std::int64_t sandbox, const Patience& patience);
+    HeldSandbox hold(SandboxLock lock, std::int64_t sandbox);
+    /// Finishes what a crash cut short; throws Error(kDamaged) for what somebody changed.
+    void makeWhole(const std::vector<LayerRecord>& chain, const std::filesystem::path& base);
+    /// What its bottom layer lies on.
+    std::filesystem::path baseOf(const SandboxRecord& record, const ProjectIdentity& project) const;
+    std::filesystem::path baseOf(const std::optional<std::string>& commit, const std::filesystem::path& project) const;
+    /// Merges the frozen layers into one where there are too many.
+    void squashIfDeep(std::int64_t sandbox);
+    Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);
+    void end(const HeldSandbox& held, SandboxEnd reason, const std::optional<Digest>& changeSet);
+    /// Directories of layers that nothing stands on go to the trash.
+    std::uint64_t discardUnreachable(const std::vector<std::int64_t>& layers);
+
+    CloneRequest cloneRequest(const std::filesystem::path& project, const CommandRequest& command) const;
+    ExecutionReport reportOf(Outcome outcome, const CommandRequest& request, std::int64_t execution,
+                             std::int64_t sandbox);
+    /// For one that could not be set up: the record of that.
+    Execution notRun(const CommandRequest& request, std::int64_t execution, std::int64_t sandbox);
+
+    void reap(CollectReport& report);
+    void loseExecutions(CollectReport& report);
+    void expire(CollectReport& report);
+    void sweep(CollectReport& report);
+};
+
+/// The real directory as it is now. Throws Error where there is none.
+ProjectIdentity identify(const std::filesystem::path& project);
+
+Command commandFrom(const CommandRequest& request, const ClonePlan& plan);
+
+/// Throws Error(kUsage) for a name that could be taken for something else, or not be shown on one line.
+void checkName(const std::optional<std::string>& name, std::string_view what);
+
+}  // namespace gradus
