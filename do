@@ -98,7 +98,7 @@ runNinja() {
 
 doDemo() {
     need "${needed_to_build[@]}"
-    build release gradus
+    build release gradus gradus-jail
     exec build/release/pipeline/gradus demo "$@"
 }
 
@@ -231,7 +231,7 @@ doInstall() {
         *) fail "install has no option '$1'; options: --prefix DIRECTORY" ;;
     esac
     need "${needed_to_build[@]}"
-    build release gradus
+    build release gradus gradus-jail
     cmake --install build/release --prefix "$(cd "$caller" && realpath -m "$prefix")"
 }
 
