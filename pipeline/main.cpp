@@ -5,6 +5,7 @@
 #include "pipeline/cli/run.h"
 #include "pipeline/cli/verbs.h"
 #include "plugins/checks/builtin.h"
+#include "plugins/isolation/builtin.h"
 #include "stages/drivers/builtin.h"
 #include "store/model/utf8.h"
 
@@ -14,7 +15,14 @@ gradus::Registry builtins() {
     gradus::Registry registry;
     gradus::addBuiltinChecks(registry);
     gradus::addBuiltinDrivers(registry);
+    gradus::addBuiltinBackends(registry);
     return registry;
+}
+
+gradus::Backends makeBackends(const gradus::Registry& registry, const gradus::Clock& clock) {
+    gradus::Backends all;
+    for (const gradus::BackendMaker& backend : registry.backends()) all.push_back(backend.make(clock));
+    return all;
 }
 
 }  // namespace
@@ -32,6 +40,7 @@ int main(int argc, char** argv) {
              .clock = here.clock(),
              .random = random,
              .vocabulary = registry.vocabulary(),
+             .backends = [&registry, &here] { return makeBackends(registry, here.clock()); },
              .warn =
                  [&here](const std::string& text) { here.err().write("warning: " + gradus::printable(text) + "\n"); }});
     }));

@@ -211,6 +211,8 @@ class IsolationBackend {
     /// Proves every guarantee by running inside. Takes some tens of milliseconds; the result can be kept by probeKey().
     virtual ProbeResult probe() = 0;
     virtual ProbeKey probeKey() const = 0;
+    /// Whether it can show more than the host as it is: overlays, binds, private and hidden places.
+    virtual bool clones() const { return true; }
     /// Throws SetupError if it cannot be built exactly as asked; it is never built weaker.
     virtual std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
                                           const Identity& identity) = 0;

@@ -35,4 +35,11 @@ void Registry::addCheckKind(CheckKindWords kind) {
     vocabulary_.checkKinds.push_back(std::move(kind));
 }
 
+void Registry::addBackend(BackendMaker backend) {
+    for (const BackendMaker& other : backends_)
+        if (other.name == backend.name)
+            throw Error(ErrorCode::kUsage, "isolation backend '{}' is registered twice", backend.name);
+    backends_.push_back(std::move(backend));
+}
+
 }  // namespace gradus

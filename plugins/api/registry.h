@@ -1,8 +1,21 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/api/isolation.h"
 #include "policies/language/vocabulary.h"
 
 namespace gradus {
+
+/// A way to isolate, by name; made only when somebody asks for it.
+struct BackendMaker {
+    std::string name;
+    /// The clock must outlive the backend.
+    std::function<std::unique_ptr<IsolationBackend>(const Clock& clock)> make;
+};
 
 /// What can be plugged in, by name. `main` fills it from explicit lists (a registrar hidden in a static library would
 /// be dropped by the linker) and hands its words to the policy language.
@@ -13,10 +26,15 @@ class Registry {
     void addDriver(DriverWords driver);
     void addCheckKind(CheckKindWords kind);
 
+    /// In the order of what they cost, cheapest first.
+    void addBackend(BackendMaker backend);
+
+    const std::vector<BackendMaker>& backends() const { return backends_; }
     const Vocabulary& vocabulary() const { return vocabulary_; }
 
   private:
     Vocabulary vocabulary_;
+    std::vector<BackendMaker> backends_;
 };
 
 }  // namespace gradus

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -98,8 +99,8 @@ const Limits kAll = limitsOf(
     {{LimitName::kMemory, 1000}, {LimitName::kTasks, 10}, {LimitName::kCpuShare, 150}, {LimitName::kCpuTime, 500}});
 constexpr LimitName kHeld[] = {LimitName::kMemory, LimitName::kTasks, LimitName::kCpuShare, LimitName::kCpuTime};
 
-// R13
 TEST(Cgroups, OldHierarchiesHoldEveryLimit) {
+    GRADUS_CASES("R13");
     FakeCgroups files;
     for (const char* controller : {"memory", "pids", "cpu", "cpuacct"}) files.addOld(controller);
     files.addGroup("/cg/memory/outer");
@@ -114,8 +115,8 @@ TEST(Cgroups, OldHierarchiesHoldEveryLimit) {
     EXPECT_TRUE(groups.unifiedDirectory().empty());
 }
 
-// R13
 TEST(Cgroups, AUnifiedHierarchyHoldsEveryLimitInOneGroup) {
+    GRADUS_CASES("R13");
     FakeCgroups files;
     files.addUnified("/cg", "cpu memory pids io");
     Cgroups groups(files, "/cg", "0::/\n", "gradus-1-2-3");
@@ -129,8 +130,9 @@ TEST(Cgroups, AUnifiedHierarchyHoldsEveryLimitInOneGroup) {
     EXPECT_TRUE(groups.taskFiles().empty());
 }
 
-// R13: our own group has processes and cannot hand controllers on; its nearest ancestor that can is taken.
+// Our own group has processes and cannot hand controllers on; its nearest ancestor that can is taken.
 TEST(Cgroups, TheNearestAncestorThatCanHandControllersOnIsTheParent) {
+    GRADUS_CASES("R13");
     FakeCgroups files;
     files.addUnified("/cg", "cpu memory pids");
     for (const char* controller : {"+cpu", "+memory", "+pids"}) files.write("/cg/cgroup.subtree_control", controller);
@@ -145,8 +147,9 @@ TEST(Cgroups, TheNearestAncestorThatCanHandControllersOnIsTheParent) {
     EXPECT_EQ(groups.enforcer(LimitName::kMemory), Enforcer::kCgroupV2);
 }
 
-// R13: an ordinary user in a delegated scope.
+// An ordinary user in a delegated scope.
 TEST(Cgroups, ADelegatedGroupIsUsed) {
+    GRADUS_CASES("R13");
     FakeCgroups files;
     files.addUnified("/cg", "cpu memory pids");
     files.addGroup("/cg/user");
@@ -159,8 +162,9 @@ TEST(Cgroups, ADelegatedGroupIsUsed) {
     EXPECT_EQ(groups.enforcer(LimitName::kTasks), Enforcer::kCgroupV2);
 }
 
-// R13: an ordinary user without delegation: nothing is held, and the reason says so.
+// An ordinary user without delegation: nothing is held, and the reason says so.
 TEST(Cgroups, WithoutRightsNothingIsHeldAndTheReasonIsKept) {
+    GRADUS_CASES("R13");
     FakeCgroups files;
     files.addUnified("/cg", "cpu memory pids");
     for (const char* controller : {"+cpu", "+memory", "+pids"}) files.write("/cg/cgroup.subtree_control", controller);
@@ -175,8 +179,9 @@ TEST(Cgroups, WithoutRightsNothingIsHeldAndTheReasonIsKept) {
     EXPECT_TRUE(groups.remove());
 }
 
-// R13: memory on an old hierarchy, the rest on the unified one.
+// Memory on an old hierarchy, the rest on the unified one.
 TEST(Cgroups, AHybridMachineUsesBoth) {
+    GRADUS_CASES("R13");
     FakeCgroups files;
     files.addOld("memory");
     files.addUnified("/cg/unified", "cpu pids");
@@ -189,8 +194,9 @@ TEST(Cgroups, AHybridMachineUsesBoth) {
     EXPECT_EQ(groups.taskFiles(), std::vector<std::string>{"/cg/memory/gradus-1-2-3/tasks"});
 }
 
-// R13: here the unified hierarchy exists but has no controller of use.
+// Here the unified hierarchy exists but has no controller of use.
 TEST(Cgroups, AMachineWithoutControllersHoldsNothing) {
+    GRADUS_CASES("R13");
     FakeCgroups files;
     files.addUnified("/cg/unified", "hugetlb");
     Cgroups groups(files, "/cg", "0::/\n", "gradus-1-2-3");
@@ -231,8 +237,8 @@ TEST(Cgroups, ReadsTheCountersOfBothKinds) {
     EXPECT_EQ(counters.cpuNanos, 1'500'000U);
 }
 
-// R11, R12
 TEST(Cgroups, RemovalIsTriedAgainUntilNothingIsLeft) {
+    GRADUS_CASES("R11", "R12");
     FakeCgroups files;
     for (const char* controller : {"memory", "pids"}) files.addOld(controller);
     const std::size_t before = files.groups();
@@ -245,8 +251,9 @@ TEST(Cgroups, RemovalIsTriedAgainUntilNothingIsLeft) {
     EXPECT_EQ(files.groups(), before);
 }
 
-// R12, CR12: only the proven dead are swept; a reused pid is not the old process.
+// Only the proven dead are swept; a reused pid is not the old process.
 TEST(Cgroups, AGroupIsAnOrphanOnlyIfItsOwnerIsGone) {
+    GRADUS_CASES("R12");
     const std::uint64_t start = *startTime(::getpid());
     EXPECT_FALSE(isOrphan(cgroupName(::getpid(), start, 0)));
     EXPECT_TRUE(isOrphan(cgroupName(::getpid(), start + 1, 0))) << "the same pid, another process";

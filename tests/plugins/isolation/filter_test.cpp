@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -156,8 +157,8 @@ const std::set<std::uint32_t> kPretendedAbsent = {SYS_clone3, SYS_io_uring_setup
 const std::set<std::uint32_t> kExamined = {SYS_clone,       SYS_unshare, SYS_ioctl,   SYS_socket,   SYS_socketpair,
                                            SYS_personality, SYS_mknod,   SYS_mknodat, SYS_renameat2};
 
-// KS2, SC1, SC2
 TEST(Filter, EveryNumberHasTheFateWrittenDownForIt) {
+    GRADUS_CASES("KS2", "SC1", "SC2");
     for (std::uint32_t number = 0; number <= 600; ++number) {
         if (kExamined.contains(number)) continue;
         std::uint32_t expected = kAllowed;
@@ -173,8 +174,9 @@ TEST(Filter, IsATreeOfModestSize) {
     EXPECT_GT(program.size(), 50U);
 }
 
-// KS6: x32 numbers and other architectures do not slip through under another numbering.
+// The x32 numbers and other architectures do not slip through under another numbering.
 TEST(Filter, ForeignNumberingsAreUnknown) {
+    GRADUS_CASES("KS6");
     for (const std::uint32_t number : {0U, 1U, 59U, 101U, 165U, 520U})
         EXPECT_EQ(fateOf(number | 0x40000000), kUnknown) << number;
     for (const std::uint32_t architecture :
@@ -183,8 +185,8 @@ TEST(Filter, ForeignNumberingsAreUnknown) {
     EXPECT_EQ(fateOf(0xffffffff), kUnknown);
 }
 
-// NS15
 TEST(Filter, NoFlagMakesANamespace) {
+    GRADUS_CASES("NS15");
     for (const std::uint64_t flag :
          {0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000}) {
         EXPECT_EQ(fateOf(SYS_clone, {flag | 17}), kDenied) << flag;
@@ -197,8 +199,9 @@ TEST(Filter, NoFlagMakesANamespace) {
     EXPECT_EQ(fateOf(SYS_unshare, {0x00000400}), kAllowed) << "CLONE_FILES";
 }
 
-// NS28: the kernel looks at the low half only, so the high half must not hide anything.
+// The kernel looks at the low half only, so the high half must not hide anything.
 TEST(Filter, NothingCanBeTypedIntoATerminal) {
+    GRADUS_CASES("NS28");
     for (const std::uint64_t request : {0x5412, 0x541c, 0x5423}) {
         EXPECT_EQ(fateOf(SYS_ioctl, {0, request}), kDenied);
         EXPECT_EQ(fateOf(SYS_ioctl, {0, request | 1ULL << 32}), kDenied);
@@ -207,8 +210,8 @@ TEST(Filter, NothingCanBeTypedIntoATerminal) {
     EXPECT_EQ(fateOf(SYS_ioctl, {0, 0x5401}), kAllowed);
 }
 
-// SC8
 TEST(Filter, OnlyTheCommonSocketFamiliesExist) {
+    GRADUS_CASES("SC8");
     for (std::uint64_t family = 0; family < 64; ++family) {
         const bool common = family == 1 || family == 2 || family == 10;
         EXPECT_EQ(fateOf(SYS_socket, {family, 1, 6}), common ? kAllowed : kDenied) << family;
@@ -220,16 +223,16 @@ TEST(Filter, OnlyTheCommonSocketFamiliesExist) {
     EXPECT_EQ(fateOf(SYS_socket, {16, 3, 12}), kDenied) << "netfilter";
 }
 
-// KS8
 TEST(Filter, PersonalitiesThatWeakenAProcessAreDenied) {
+    GRADUS_CASES("KS8");
     for (const std::uint64_t value : {0x0400000, 0x0040000, 0x0100000, 0x0200000})
         EXPECT_EQ(fateOf(SYS_personality, {value}), kDenied) << value;
     for (const std::uint64_t value : {0x0ULL, 0x8ULL, 0x20000ULL, 0x20008ULL, 0xffffffffULL})
         EXPECT_EQ(fateOf(SYS_personality, {value}), kAllowed) << value;
 }
 
-// FS16
 TEST(Filter, DevicesAndForgedDeletionMarksAreDenied) {
+    GRADUS_CASES("FS16");
     for (const std::uint64_t type : {0020000, 0060000}) {
         EXPECT_EQ(fateOf(SYS_mknod, {0, type | 0666, 0}), kDenied);
         EXPECT_EQ(fateOf(SYS_mknodat, {0, 0, type, 0}), kDenied);
@@ -254,8 +257,9 @@ class FilterInside : public SandboxTest {
 constexpr std::uint32_t kUretprobe = 335;
 constexpr std::uint32_t kUprobe = 336;
 
-// KS1, KS2, KS7, SC6 on the real kernel: every number that must not work, asked from inside.
+// On the real kernel: every number that must not work, asked from inside.
 TEST_F(FilterInside, ForbiddenCallsFailAndTheCallerLivesOn) {
+    GRADUS_CASES("KS1", "KS2", "KS7", "SC6");
     std::vector<std::string> words = {"calls", "0", "600"};
     for (std::uint32_t number = 0; number <= 600; ++number)
         if (number == kUretprobe || number == kUprobe ||
@@ -268,8 +272,9 @@ TEST_F(FilterInside, ForbiddenCallsFailAndTheCallerLivesOn) {
         EXPECT_EQ(error, kForbidden.contains(number) ? EPERM : ENOSYS) << "call " << number;
 }
 
-// SC5: an error, not a signal.
+// An error, not a signal.
 TEST_F(FilterInside, ADeniedCallIsAnErrorTheProgramCanHandle) {
+    GRADUS_CASES("SC5");
     const Outcome outcome = runShell("strace true 2>/dev/null; echo $?; echo alive");
     EXPECT_NE(outcome.out.text().find("alive"), std::string::npos) << describe(outcome);
     EXPECT_EQ(outcome.verdict, Verdict::kOk);
@@ -279,8 +284,9 @@ TEST_F(FilterInside, TheOldDoorOfAnotherArchitectureIsShut) {
     EXPECT_EQ(runGuest({"foreign"}).out.text(), std::to_string(-ENOSYS) + "\n");
 }
 
-// KS6: a second filter may be added, the first stays.
+// A second filter may be added, the first stays.
 TEST_F(FilterInside, AFilterCannotBeLoosened) {
+    GRADUS_CASES("KS6");
     const Outcome outcome = runShell(
         "python3 - <<'E'\n"
         "import ctypes\n"
@@ -290,8 +296,9 @@ TEST_F(FilterInside, AFilterCannotBeLoosened) {
     EXPECT_EQ(outcome.out.text(), "-1 -1 1\n") << describe(outcome);
 }
 
-// SC10: what people really run.
+// What people really run.
 TEST_F(FilterInside, EverydayProgramsRun) {
+    GRADUS_CASES("SC10");
     const std::vector<std::pair<std::string, std::string>> scripts = {
         {"/usr/bin/python3",
          "python3 -c 'import threading, subprocess, socket, tempfile\n"

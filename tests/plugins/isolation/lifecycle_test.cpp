@@ -17,6 +17,7 @@
 #include "plugins/host/child_process.h"
 #include "plugins/isolation/jail/cgroup.h"
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -52,8 +53,9 @@ TEST_F(Lifecycle, ClosingTwiceIsHarmlessAndRunningAfterwardsIsAFault) {
     EXPECT_THROW(sandbox->upper(0), Error);
 }
 
-// L1: a sandbox that cannot be completed leaves nothing; TearDown counts.
+// A sandbox that cannot be completed leaves nothing; TearDown counts.
 TEST_F(Lifecycle, AFailedSetUpLeavesNothing) {
+    GRADUS_CASES("L1");
     const HostProject project(someone());
     for (int i = 0; i < 5; ++i) {
         Workspace workspace = workspaceOf(project);
@@ -63,8 +65,9 @@ TEST_F(Lifecycle, AFailedSetUpLeavesNothing) {
     }
 }
 
-// NS7: the engine is killed; the jail notices the end of the stream and takes everything with it.
+// The engine is killed; the jail notices the end of the stream and takes everything with it.
 TEST_F(Lifecycle, DiesWithTheEngine) {
+    GRADUS_CASES("NS7");
     const HostProject project(someone());
     int report[2];
     ASSERT_EQ(::pipe(report), 0);
@@ -90,8 +93,9 @@ TEST_F(Lifecycle, DiesWithTheEngine) {
     EXPECT_TRUE(endsWithin(jail, 5000));
 }
 
-// NS7: the jail itself is killed.
+// The jail itself is killed.
 TEST_F(Lifecycle, DiesWithTheJailAndSaysSo) {
+    GRADUS_CASES("NS7");
     const HostProject project(someone());
     const auto sandbox = open(project);
     Command command = guest({"stubborn"});
@@ -109,8 +113,8 @@ TEST_F(Lifecycle, DiesWithTheJailAndSaysSo) {
     open(project, isRoot() ? limitsOf({{LimitName::kTasks, 50}}) : Limits{});
 }
 
-// R12
 TEST_F(Lifecycle, AGroupLeftByADeadJailIsRemoved) {
+    GRADUS_CASES("R12");
     if (!isRoot()) GTEST_SKIP() << "only root has control groups here";
     const std::string pids = "/sys/fs/cgroup/pids";
     if (!fs::exists(pids + "/tasks")) GTEST_SKIP() << "this machine has no old pids hierarchy";
@@ -129,8 +133,9 @@ TEST_F(Lifecycle, AGroupLeftByADeadJailIsRemoved) {
     fs::remove(foreign);
 }
 
-// R15: 32 at once on a handful of threads, each with its own limit, project and output.
+// 32 at once on a handful of threads, each with its own limit, project and output.
 TEST_F(Lifecycle, ManySandboxesAtOnceDoNotTouchEachOther) {
+    GRADUS_CASES("R15");
     std::vector<std::future<std::string>> results;
     const auto work = [this](int number) {
         const HostProject project(someone());
@@ -148,8 +153,9 @@ TEST_F(Lifecycle, ManySandboxesAtOnceDoNotTouchEachOther) {
                   std::to_string(i) + "\n0\n19 Resource temporarily unavailable\nclean");
 }
 
-// RE1, RE2, RE5, PR1, PR2, PR7 at once: each is ended by its own limit, and the host is as it was.
+// All at once: each is ended by its own limit, and the host is as it was.
 TEST_F(Lifecycle, AbuseInEightSandboxesAtOnceEndsEachByItsOwnLimit) {
+    GRADUS_CASES("RE1", "RE2", "RE5", "PR1", "PR2", "PR7");
     constexpr std::uint64_t kMebibyte = 1U << 20;
     struct Abuse {
         Command command;
@@ -197,8 +203,9 @@ TEST_F(Lifecycle, ManyCyclesLeakNothing) {
     }
 }
 
-// FS4 from the other side: a child of ours gets what it was given and nothing else.
+// From the other side: a child of ours gets what it was given and nothing else.
 TEST(ChildProcess, GetsExactlyTheDescriptorsItWasGiven) {
+    GRADUS_CASES("FS4");
     int out[2];
     ASSERT_EQ(::pipe(out), 0);
     const int leak = ::open("/", O_RDONLY);

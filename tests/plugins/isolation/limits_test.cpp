@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -20,8 +21,9 @@ class Limited : public SandboxTest {
     static bool hasCgroups() { return isRoot(); }
 };
 
-// NS2, R1, RE8: a program that sleeps uses no CPU and is stopped all the same.
+// A program that sleeps uses no CPU and is stopped all the same.
 TEST_F(Limited, WallTimeEndsASleepingCommand) {
+    GRADUS_CASES("NS2", "R1", "RE8");
     const auto begin = std::chrono::steady_clock::now();
     const Outcome outcome = runShell("sleep 10", limitsOf({{LimitName::kWallTime, 200}}));
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
@@ -33,8 +35,8 @@ TEST_F(Limited, WallTimeEndsASleepingCommand) {
     EXPECT_EQ(reportOf(outcome, LimitName::kWallTime).enforcedBy, Enforcer::kTimer);
 }
 
-// PR2
 TEST_F(Limited, ACommandThatIgnoresSignalsAndStopsItselfIsEnded) {
+    GRADUS_CASES("PR2");
     const HostProject project(someone());
     Command command = guest({"stubborn"});
     command.grace = Milliseconds(100);
@@ -53,8 +55,9 @@ TEST_F(Limited, ACommandMaySayGoodbyeDuringTheGracePeriod) {
     EXPECT_LT(outcome.wallMillis, 4000U);
 }
 
-// R2: all processes together, and whether or not anybody waits for them.
+// All processes together, and whether or not anybody waits for them.
 TEST_F(Limited, CpuTimeCountsTheWholeTree) {
+    GRADUS_CASES("R2");
     const Outcome outcome = runGuest({"spin", "3", "5000"}, limitsOf({{LimitName::kCpuTime, 300}}));
     EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
     EXPECT_TRUE(reportOf(outcome, LimitName::kCpuTime).tripped);
@@ -62,15 +65,15 @@ TEST_F(Limited, CpuTimeCountsTheWholeTree) {
     EXPECT_LT(outcome.cpuMillis, 1500U);
 }
 
-// R2
 TEST_F(Limited, CpuTimeCountsChildrenThatNobodyWaitsFor) {
+    GRADUS_CASES("R2");
     if (!hasCgroups()) GTEST_SKIP() << "without control groups such children go uncounted: a known gap";
     const Outcome outcome = runGuest({"spin-unwaited", "6000"}, limitsOf({{LimitName::kCpuTime, 300}}));
     EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
 }
 
-// RE4
 TEST_F(Limited, TheCpuShareSlowsButDoesNotEnd) {
+    GRADUS_CASES("RE4");
     if (!hasCgroups()) {
         EXPECT_THROW(runGuest({"spin", "1", "10"}, limitsOf({{LimitName::kCpuShare, 20}})), SetupError)
             << "asked for, and neither enforced nor refused";
@@ -81,13 +84,13 @@ TEST_F(Limited, TheCpuShareSlowsButDoesNotEnd) {
     EXPECT_LT(outcome.cpuMillis * 100, outcome.wallMillis * 45) << "a fifth of a core was asked for";
 }
 
-// RE4
 TEST_F(Limited, RealTimePrioritiesAreRefused) {
+    GRADUS_CASES("RE4");
     EXPECT_EQ(runGuest({"real-time"}).out.text(), "Operation not permitted\n");
 }
 
-// R5, RE1
 TEST_F(Limited, TheTaskLimitRefusesAFork) {
+    GRADUS_CASES("R5", "RE1");
     const Outcome outcome = runGuest({"fork", "100"}, limitsOf({{LimitName::kTasks, 20}}));
     EXPECT_EQ(outcome.out.text(), "19 Resource temporarily unavailable\n") << describe(outcome);
     if (!hasCgroups()) return;  // a refusal by a process limit is counted nowhere
@@ -97,21 +100,22 @@ TEST_F(Limited, TheTaskLimitRefusesAFork) {
     EXPECT_FALSE(reportOf(outcome, LimitName::kWallTime).tripped);
 }
 
-// R5, RE1: everything a bomb made is gone when the run is over; TearDown counts.
+// Everything a bomb made is gone when the run is over; TearDown counts.
 TEST_F(Limited, AForkBombEndsWithItsRun) {
+    GRADUS_CASES("R5", "RE1");
     const Outcome outcome = runGuest({"bomb", "10"}, limitsOf({{LimitName::kTasks, 64}, {LimitName::kWallTime, 5000}}));
     EXPECT_NE(outcome.verdict, Verdict::kOk) << describe(outcome);
     EXPECT_NE(outcome.verdict, Verdict::kTimeout);
 }
 
-// R6
 TEST_F(Limited, OpenFilesAreBounded) {
+    GRADUS_CASES("R6");
     EXPECT_EQ(runGuest({"open", "1000"}, limitsOf({{LimitName::kOpenFiles, 32}})).out.text(),
               "29 Too many open files\n");
 }
 
-// R4, FS13
 TEST_F(Limited, AFileBeyondTheSizeLimitIsRefused) {
+    GRADUS_CASES("R4", "FS13");
     const Limits limits = limitsOf({{LimitName::kFileSize, kMebibyte}});
     const Outcome killed = runGuest({"big", "4000000"}, limits);
     EXPECT_EQ(killed.verdict, Verdict::kLimit) << describe(killed);
@@ -123,8 +127,8 @@ TEST_F(Limited, AFileBeyondTheSizeLimitIsRefused) {
     EXPECT_EQ(sparse.out.text(), "refused\n") << describe(sparse);
 }
 
-// R4, RE5
 TEST_F(Limited, ADiskLimitFillsTheScratchSpaceAndNothingElse) {
+    GRADUS_CASES("R4", "RE5");
     struct statvfs before {};
     ASSERT_EQ(::statvfs("/var/tmp", &before), 0);
     const Outcome outcome = runGuest({"big", "40000000"}, limitsOf({{LimitName::kDisk, 8 * kMebibyte}}));
@@ -138,15 +142,15 @@ TEST_F(Limited, ADiskLimitFillsTheScratchSpaceAndNothingElse) {
     EXPECT_EQ(disk.peak, 8 * kMebibyte);
 }
 
-// FS20
 TEST_F(Limited, ADiskLimitAlsoBoundsTheNumberOfFiles) {
+    GRADUS_CASES("FS20");
     const Outcome outcome = runGuest({"files", "100000"}, limitsOf({{LimitName::kDisk, kMebibyte}}));
     EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
     EXPECT_TRUE(reportOf(outcome, LimitName::kDisk).tripped);
 }
 
-// R7, RE2
 TEST_F(Limited, MemoryBeyondTheLimitIsOutOfMemory) {
+    GRADUS_CASES("R7", "RE2");
     const Outcome outcome = runGuest({"use", "128"}, limitsOf({{LimitName::kMemory, 48 * kMebibyte}}));
     if (!hasCgroups()) {
         // Each process is refused the memory; the refusal is the program's to handle.
@@ -159,24 +163,27 @@ TEST_F(Limited, MemoryBeyondTheLimitIsOutOfMemory) {
     EXPECT_GE(*outcome.peakMemoryBytes, 40 * kMebibyte);
 }
 
-// R7: many processes, each within what one may have, together beyond it. Also shared memory, which no rlimit counts.
+// Many processes, each within what one may have, together beyond it. Also shared memory, which no rlimit counts.
 TEST_F(Limited, MemoryOfAllProcessesTogetherIsBounded) {
+    GRADUS_CASES("R7");
     const Limits limits = limitsOf({{LimitName::kMemory, 64 * kMebibyte}});
     const Outcome many = runShell("for i in 1 2 3 4; do /run/guest use-shared 40 & done; wait", limits);
     EXPECT_EQ(many.verdict, Verdict::kOom) << describe(many);
     EXPECT_LT(many.wallMillis, 2000U) << "the rest of the tree was left to run on";
 }
 
-// R7, PR10: a killed child and a parent that goes on and exits 0.
+// A killed child and a parent that goes on and exits 0.
 TEST_F(Limited, AnOutOfMemoryKillOfAChildIsSeenThoughTheCommandSaysItIsFine) {
+    GRADUS_CASES("R7", "PR10");
     if (!hasCgroups()) GTEST_SKIP() << "without a memory group the child is refused, not killed";
     const Outcome outcome = runGuest({"use-in-child", "128"}, limitsOf({{LimitName::kMemory, 48 * kMebibyte}}));
     EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
     EXPECT_LT(outcome.wallMillis, 2500U);
 }
 
-// PR10: five ends that all look like 137 to a shell.
+// Five ends that all look like 137 to a shell.
 TEST_F(Limited, EveryEndHasItsOwnWord) {
+    GRADUS_CASES("PR10");
     const Limits limits = limitsOf({{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kTasks, 50}});
     EXPECT_EQ(runGuest({"exit", "137"}, limits).verdict, Verdict::kFailed);
     EXPECT_EQ(runGuest({"exit", "137"}, limits).exitCode, 137);
@@ -189,23 +196,25 @@ TEST_F(Limited, EveryEndHasItsOwnWord) {
     EXPECT_FALSE(reportOf(killed, LimitName::kMemory).tripped);
 }
 
-// RE2: the scratch space is memory, and is counted.
+// The scratch space is memory, and is counted.
 TEST_F(Limited, WritingToTheScratchSpaceWithoutADiskLimitCountsAsMemory) {
+    GRADUS_CASES("RE2");
     if (!hasCgroups()) GTEST_SKIP() << "without control groups only a disk limit bounds the scratch space";
     const Outcome outcome = runGuest({"big", "120000000"}, limitsOf({{LimitName::kMemory, 48 * kMebibyte}}));
     EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
 }
 
-// RE2, and its other half: with a disk limit there is room for both.
+// With a disk limit there is room for both.
 TEST_F(Limited, TheMemoryLimitLeavesRoomForTheDiskLimit) {
+    GRADUS_CASES("RE2");
     const Outcome outcome = runGuest(
         {"big", "60000000"}, limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 80 * kMebibyte}}));
     EXPECT_EQ(outcome.verdict, Verdict::kOk) << describe(outcome);
     EXPECT_FALSE(reportOf(outcome, LimitName::kMemory).tripped);
 }
 
-// R8, PR11
 TEST_F(Limited, CoreDumpsAreOff) {
+    GRADUS_CASES("R8", "PR11");
     const Outcome outcome = runGuest({"limits"});
     EXPECT_NE(outcome.out.text().find("core 1\n"), std::string::npos) << describe(outcome);
     EXPECT_NE(outcome.out.text().find("rtprio 0\n"), std::string::npos) << describe(outcome);
@@ -213,8 +222,8 @@ TEST_F(Limited, CoreDumpsAreOff) {
     EXPECT_EQ(crashed.out.text(), "0\n") << describe(crashed);
 }
 
-// R13
 TEST_F(Limited, WhatCannotBeEnforcedIsReportedOrRefused) {
+    GRADUS_CASES("R13");
     const HostProject project(someone());
     SystemClock clock;
     // A machine without control groups: the root is an empty directory.
@@ -230,8 +239,9 @@ TEST_F(Limited, WhatCannotBeEnforcedIsReportedOrRefused) {
     EXPECT_THROW(bare.open(workspaceOf(project), limits, Network::kNone, someone()), SetupError);
 }
 
-// R13, R2, R7: the same verdicts without control groups, by looking from time to time.
+// The same verdicts without control groups, by looking from time to time.
 TEST_F(Limited, WithoutControlGroupsAWatcherEndsAnExcess) {
+    GRADUS_CASES("R13", "R2", "R7");
     const HostProject project(someone());
     SystemClock clock;
     NamespacesBackend bare(NamespacesConfig{GRADUS_JAIL, project.path(), Milliseconds(10'000)}, clock);
@@ -246,8 +256,8 @@ TEST_F(Limited, WithoutControlGroupsAWatcherEndsAnExcess) {
     EXPECT_EQ(reportOf(cpu, LimitName::kCpuTime).enforcedBy, Enforcer::kWatch);
 }
 
-// R13
 TEST_F(Limited, ADiskLimitOnLayersWithoutAQuotaIsRefused) {
+    GRADUS_CASES("R13");
     const HostProject project(someone());
     const HostProject layers(someone());
     layers.write("upper/x", "");
@@ -262,14 +272,15 @@ TEST_F(Limited, ADiskLimitOnLayersWithoutAQuotaIsRefused) {
     EXPECT_EQ(reportOf(sandbox->run(shell("true")), LimitName::kDisk).enforcedBy, Enforcer::kBacking);
 }
 
-// NS13: sizes are numbers that mean something.
+// Sizes are numbers that mean something.
 TEST_F(Limited, ALimitOfZeroOrBeyondAllMeasureIsRefused) {
+    GRADUS_CASES("NS13");
     EXPECT_THROW(runShell("true", limitsOf({{LimitName::kDisk, 0}})), SetupError);
     EXPECT_THROW(runShell("true", limitsOf({{LimitName::kMemory, ~std::uint64_t{0}}})), SetupError);
 }
 
-// R1
 TEST_F(Limited, ReportsTimesAndPeaks) {
+    GRADUS_CASES("R1");
     const Outcome outcome = runGuest(
         {"spin", "1", "200"},
         limitsOf({{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kTasks, 16}, {LimitName::kCpuTime, 10'000}}));
@@ -282,8 +293,9 @@ TEST_F(Limited, ReportsTimesAndPeaks) {
     for (const LimitReport& report : outcome.limits) EXPECT_FALSE(report.tripped) << limitName(report.name);
 }
 
-// R7: a peak belongs to its run, not to the sandbox.
+// A peak belongs to its run, not to the sandbox.
 TEST_F(Limited, ALaterRunDoesNotInheritAnEarlierOnesFate) {
+    GRADUS_CASES("R7");
     if (!hasCgroups()) GTEST_SKIP() << "counters exist only with control groups";
     const HostProject project(someone());
     const auto sandbox = open(project, limitsOf({{LimitName::kMemory, 48 * kMebibyte}, {LimitName::kTasks, 20}}));

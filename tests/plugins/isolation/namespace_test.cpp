@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -17,8 +18,8 @@ namespace fs = std::filesystem;
 
 class Isolation : public SandboxTest {};
 
-// NS1, OV34
 TEST_F(Isolation, PassesTheExitStatusThrough) {
+    GRADUS_CASES("NS1", "OV34");
     const HostProject project(someone());
     const auto sandbox = open(project);
     for (const auto& [program, status] : {std::pair("/bin/true", 0), {"/bin/false", 1}}) {
@@ -30,14 +31,14 @@ TEST_F(Isolation, PassesTheExitStatusThrough) {
     EXPECT_EQ(sandbox->run(shell("exit 3")).verdict, Verdict::kFailed);
 }
 
-// NS3
 TEST_F(Isolation, ShowsOnlyItsOwnProcesses) {
+    GRADUS_CASES("NS3");
     const Outcome outcome = runShell("echo $$ $PPID; echo /proc/[0-9]*");
     EXPECT_EQ(outcome.out.text(), "2 1\n/proc/1 /proc/2\n") << describe(outcome);
 }
 
-// NS3, PR3
 TEST_F(Isolation, SignalsReachNobodyOutside) {
+    GRADUS_CASES("NS3", "PR3");
     const pid_t bystander = ::getpid();
     const Outcome outcome = runShell("kill -9 -1; kill -9 1; kill -0 " + std::to_string(bystander) +
                                      " 2>/dev/null && echo reached; echo alive");
@@ -45,8 +46,9 @@ TEST_F(Isolation, SignalsReachNobodyOutside) {
     EXPECT_EQ(outcome.out.text(), "alive\n") << describe(outcome);
 }
 
-// NS4, FS1, PV5: as root the sandbox is somebody else; nothing of another user's is readable.
+// As root the sandbox is somebody else; nothing of another user's is readable.
 TEST_F(Isolation, ShowsNoCredentials) {
+    GRADUS_CASES("NS4", "FS1", "PV5");
     const HostProject project(someone());
     project.write("secret", "x");
     fs::permissions(project.path() / "secret", fs::perms::none);
@@ -55,8 +57,9 @@ TEST_F(Isolation, ShowsNoCredentials) {
     EXPECT_EQ(outcome.out.text(), "0\n0\n") << describe(outcome);
 }
 
-// NS4, FS1: uid 0 owns /etc/shadow and may read it without any capability; it is hidden, not merely protected.
+// Uid 0 owns /etc/shadow and may read it without any capability; it is hidden, not merely protected.
 TEST_F(Isolation, HidesCredentialsFromRootToo) {
+    GRADUS_CASES("NS4", "FS1");
     if (!isRoot()) GTEST_SKIP() << "only root can run a command as uid 0";
     const HostProject project({0, 0});
     const auto sandbox = backend().open(workspaceOf(project), {}, Network::kNone, {0, 0});
@@ -64,8 +67,8 @@ TEST_F(Isolation, HidesCredentialsFromRootToo) {
     EXPECT_EQ(outcome.out.text(), "0\n0\n0\n") << describe(outcome);
 }
 
-// NS5, NS6, PV2
 TEST_F(Isolation, HasNoCapabilitiesAndCannotGainAny) {
+    GRADUS_CASES("NS5", "NS6", "PV2");
     const Outcome outcome = runShell("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr '\\t' ' '");
     EXPECT_EQ(outcome.out.text(),
               "CapInh: 0000000000000000\nCapPrm: 0000000000000000\nCapEff: 0000000000000000\n"
@@ -73,8 +76,9 @@ TEST_F(Isolation, HasNoCapabilitiesAndCannotGainAny) {
         << describe(outcome);
 }
 
-// NS5: uid 0 inside is no exception; executing as root gives capabilities back unless the bounding set is empty.
+// Uid 0 inside is no exception; executing as root gives capabilities back unless the bounding set is empty.
 TEST_F(Isolation, RootInsideHasNoCapabilitiesEither) {
+    GRADUS_CASES("NS5");
     if (!isRoot()) GTEST_SKIP() << "only root can run a command as uid 0";
     const HostProject project({0, 0});
     const auto sandbox = backend().open(workspaceOf(project), {}, Network::kNone, {0, 0});
@@ -82,8 +86,8 @@ TEST_F(Isolation, RootInsideHasNoCapabilitiesEither) {
     EXPECT_EQ(outcome.out.text(), "0000000000000000\n") << describe(outcome);
 }
 
-// NS6, PV1, FS15
 TEST_F(Isolation, ASetuidProgramGainsNothing) {
+    GRADUS_CASES("NS6", "PV1", "FS15");
     const HostProject project(someone());
     if (isRoot()) {
         fs::copy_file("/usr/bin/id", project.path() / "id");
@@ -100,14 +104,14 @@ TEST_F(Isolation, ASetuidProgramGainsNothing) {
     EXPECT_EQ(outcome.out.text(), fmt::format("{}\n1\n1\n", someone().uid)) << describe(outcome);
 }
 
-// NS8
 TEST_F(Isolation, OrphansAreReaped) {
+    GRADUS_CASES("NS8");
     const Outcome outcome = runGuest({"orphans", "50"});
     EXPECT_EQ(outcome.out.text(), "none\n") << describe(outcome);
 }
 
-// NS9
 TEST_F(Isolation, ReportsPidAndNamespacesOfAStartedCommand) {
+    GRADUS_CASES("NS9");
     const Outcome outcome = runShell("for n in mnt pid net ipc uts cgroup user; do readlink /proc/self/ns/$n; done");
     ASSERT_EQ(outcome.namespaces.size(), 7U);
     std::string expected;
@@ -121,8 +125,9 @@ TEST_F(Isolation, ReportsPidAndNamespacesOfAStartedCommand) {
     EXPECT_TRUE(outcome.init.has_value());
 }
 
-// NS9: a failure to start is never mistaken for an exit status.
+// A failure to start is never mistaken for an exit status.
 TEST_F(Isolation, ACommandThatCannotStartHasNoExitStatus) {
+    GRADUS_CASES("NS9");
     const HostProject project(someone());
     const auto sandbox = open(project);
     Command missing;
@@ -145,8 +150,9 @@ TEST_F(Isolation, ACommandThatCannotStartHasNoExitStatus) {
     EXPECT_EQ(sandbox->run(shell("true")).verdict, Verdict::kOk) << "the sandbox is still of use";
 }
 
-// NS16, NS17, NS14, E1, PV6, OV36: nothing is inherited, nothing is parsed.
+// Nothing is inherited, nothing is parsed.
 TEST_F(Isolation, EnvironmentAndArgumentsAreExactlyTheGivenOnes) {
+    GRADUS_CASES("NS16", "NS17", "NS14", "E1", "PV6", "OV36");
     ::setenv("AWS_SECRET_FOR_TEST", "x", 1);
     const HostProject project(someone());
     const auto sandbox = open(project);
@@ -166,24 +172,25 @@ TEST_F(Isolation, EnvironmentAndArgumentsAreExactlyTheGivenOnes) {
     EXPECT_EQ(sandbox->run(named).verdict, Verdict::kOk) << "a name is found through PATH";
 }
 
-// E1: nor can anything of the engine's environment be read from a process in view.
+// Nor can anything of the engine's environment be read from a process in view.
 TEST_F(Isolation, NoEnvironmentOfTheEngineIsInView) {
+    GRADUS_CASES("E1");
     ::setenv("AWS_SECRET_FOR_TEST", "verysecret", 1);
     const Outcome outcome = runShell("cat /proc/*/environ 2>/dev/null | grep -c verysecret");
     ::unsetenv("AWS_SECRET_FOR_TEST");
     EXPECT_EQ(outcome.out.text(), "0\n") << describe(outcome);
 }
 
-// NS15, KS7
 TEST_F(Isolation, NoNamespaceCanBeMadeInside) {
+    GRADUS_CASES("NS15", "KS7");
     const Outcome outcome = runShell(
         "for f in -U -m -Ur -n -p -u -i -C; do unshare $f true 2>/dev/null && echo $f; done; nsenter -t 1 -m true "
         "2>/dev/null && echo entered; echo done");
     EXPECT_EQ(outcome.out.text(), "done\n") << describe(outcome);
 }
 
-// NS23
 TEST_F(Isolation, HostNameAndSharedMemoryAreItsOwn) {
+    GRADUS_CASES("NS23");
     const int segment = ::shmget(0x47524144, 4096, IPC_CREAT | 0666);
     const Outcome outcome =
         runShell("hostname; ipcs -m | grep -c 47524144; hostname other 2>/dev/null && echo renamed");
@@ -191,24 +198,26 @@ TEST_F(Isolation, HostNameAndSharedMemoryAreItsOwn) {
     EXPECT_EQ(outcome.out.text(), "sandbox\n0\n") << describe(outcome);
 }
 
-// NS28
 TEST_F(Isolation, HasASessionAndNoTerminal) {
+    GRADUS_CASES("NS28");
     const Outcome outcome = runShell(
         "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo leader; (: < /dev/tty) 2>/dev/null && "
         "echo terminal; echo done");
     EXPECT_EQ(outcome.out.text(), "leader\ndone\n") << describe(outcome);
 }
 
-// FS4: what the engine has open is not there.
+// What the engine has open is not there.
 TEST_F(Isolation, OnlyTheThreeStandardDescriptorsAreOpen) {
+    GRADUS_CASES("FS4");
     const int leak = ::open("/", O_RDONLY | O_DIRECTORY);  // on purpose without close-on-exec
     const Outcome outcome = runGuest({"descriptors"});
     ::close(leak);
     EXPECT_EQ(outcome.out.text(), "0\n1\n2\n") << describe(outcome);
 }
 
-// FS8, and more: nothing of the kernel's settings is writable, even for uid 0.
+// Nothing of the kernel's settings is writable, even for uid 0.
 TEST_F(Isolation, NothingInProcCanBeWrittenButOnesOwn) {
+    GRADUS_CASES("FS8");
     const Identity who = isRoot() ? Identity{0, 0} : someone();
     const HostProject project(who);
     const auto sandbox = backend().open(workspaceOf(project), {}, Network::kNone, who);
@@ -216,8 +225,8 @@ TEST_F(Isolation, NothingInProcCanBeWrittenButOnesOwn) {
     EXPECT_EQ(outcome.out.text(), "") << describe(outcome);
 }
 
-// PR4
 TEST_F(Isolation, PidOneCannotBeLookedInto) {
+    GRADUS_CASES("PR4");
     const Outcome outcome = runGuest({"spy"});
     EXPECT_EQ(outcome.out.text().find(" ok"), std::string::npos) << describe(outcome);
 }

@@ -12,6 +12,7 @@
 
 #include "store/file.h"
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -42,15 +43,15 @@ class HostSocket {
 
 class NetworkNone : public SandboxTest {};
 
-// NW1
 TEST_F(NetworkNone, ThereIsAPrivateLoopbackAndNoRoute) {
+    GRADUS_CASES("NW1");
     const Outcome outcome =
         runShell("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; tail -n +2 /proc/net/route; ls /sys/class/net");
     EXPECT_EQ(outcome.out.text(), "lo\nlo\n") << describe(outcome);
 }
 
-// NW1, NW2, N1
 TEST_F(NetworkNone, ListenersOnTheHostHearNothing) {
+    GRADUS_CASES("NW1", "NW2", "N1");
     const HostSocket tcp(SOCK_STREAM);
     const HostSocket udp(SOCK_DGRAM);
     EXPECT_EQ(runGuest({"connect", "tcp", "127.0.0.1", tcp.port()}).out.text(), "Connection refused\n");
@@ -61,8 +62,9 @@ TEST_F(NetworkNone, ListenersOnTheHostHearNothing) {
     EXPECT_FALSE(udp.wasCalled());
 }
 
-// N1, NW7: fails at once rather than by a timeout.
+// Fails at once rather than by a timeout.
 TEST_F(NetworkNone, NamesAndAddressesFailFast) {
+    GRADUS_CASES("N1", "NW7");
     const Outcome outcome =
         runShell("getent hosts name.invalid || echo unknown; curl -s -m 5 http://192.0.2.1/ || echo unreachable",
                  limitsOf({{LimitName::kWallTime, 4000}}));
@@ -72,8 +74,8 @@ TEST_F(NetworkNone, NamesAndAddressesFailFast) {
 // N15
 TEST_F(NetworkNone, AServerInsideIsReachableInside) { EXPECT_EQ(runGuest({"loopback"}).out.text(), "ok\n"); }
 
-// NW5
 TEST_F(NetworkNone, SocketsOfTheHostAreNotInView) {
+    GRADUS_CASES("NW5");
     const Outcome outcome =
         runShell("find / -xdev -type s 2>/dev/null | head; ls -A /run; ls /var/run/docker.sock 2>/dev/null");
     EXPECT_EQ(outcome.out.text(), "guest\n") << describe(outcome);

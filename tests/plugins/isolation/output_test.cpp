@@ -7,6 +7,7 @@
 
 #include "plugins/host/capture.h"
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -46,8 +47,9 @@ TEST(Capture, APieceLargerThanEverythingIsCutOnce) {
     EXPECT_EQ(none.take().bytes, 3U);
 }
 
-// PR7: a flood costs its budget and no more, and the command is not blocked.
+// A flood costs its budget and no more, and the command is not blocked.
 TEST_F(Output, AFloodIsCountedExactlyAndKeptWithinItsBudget) {
+    GRADUS_CASES("PR7");
     const HostProject project(someone());
     Command command = guest({"output", "200000000"});
     command.keepOut = {1000, 2000};
@@ -109,8 +111,9 @@ TEST_F(Output, ArgumentsAndEnvironmentMayBeLarge) {
     EXPECT_EQ(refused.failure->error, E2BIG);
 }
 
-// PR1, N14: a detached grandchild that holds the pipe is ended with the run and delays nothing.
+// A detached grandchild that holds the pipe is ended with the run and delays nothing.
 TEST_F(Output, ADetachedGrandchildDoesNotDelayTheVerdict) {
+    GRADUS_CASES("PR1", "N14");
     const HostProject project(someone());
     const auto sandbox = open(project);
     const auto begin = Steady::now();

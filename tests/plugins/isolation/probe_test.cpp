@@ -3,14 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
 
 class Probe : public SandboxTest {};
 
-// E6
 TEST_F(Probe, ProvesEveryGuaranteeThatHoldsHere) {
+    GRADUS_CASES("E6");
     const ProbeResult result = backend().probe();
     EXPECT_EQ(result.proofs.size(), kGuaranteeNames.size());
     for (const Proof& proof : result.proofs) {
@@ -27,8 +28,9 @@ TEST_F(Probe, ProvesEveryGuaranteeThatHoldsHere) {
     EXPECT_EQ(result.proves(Guarantee::kCpuLimit), isRoot()) << result.find(Guarantee::kCpuLimit)->evidence;
 }
 
-// E6: without the kernel's help the answer is no, with a reason; never an exception, never a yes.
+// Without the kernel's help the answer is no, with a reason; never an exception, never a yes.
 TEST_F(Probe, AJailThatCannotStartProvesNothing) {
+    GRADUS_CASES("E6");
     SystemClock clock;
     NamespacesBackend broken(NamespacesConfig{"/bin/false", "/sys/fs/cgroup", Milliseconds(2000)}, clock);
     const ProbeResult result = broken.probe();

@@ -11,6 +11,7 @@
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail_verdict.h"
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -145,8 +146,9 @@ Verdict verdictFor(const JailEnded& ended, bool outputTripped = false, bool canc
     return judge(report, {}, {}).verdict;
 }
 
-// R1, PR10: the whole table of ends.
+// The whole table of ends.
 TEST(JailVerdict, WhatEndedItComesBeforeHowItEnded) {
+    GRADUS_CASES("R1", "PR10");
     EXPECT_EQ(verdictFor(exitedWith(0)), Verdict::kOk);
     EXPECT_EQ(verdictFor(exitedWith(1)), Verdict::kFailed);
     JailEnded ended = exitedWith(0);

@@ -11,6 +11,7 @@
 #include "store/file.h"
 #include "store/model/digest.h"
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -19,8 +20,8 @@ namespace fs = std::filesystem;
 
 class WorkspaceView : public SandboxTest {};
 
-// NS10
 TEST_F(WorkspaceView, AMissingSourceIsNamedAndNothingRuns) {
+    GRADUS_CASES("NS10");
     const HostProject project(someone());
     Workspace workspace = workspaceOf(project);
     workspace.binds.push_back({"/no/such/source", "/opt", false});
@@ -34,8 +35,8 @@ TEST_F(WorkspaceView, AMissingSourceIsNamedAndNothingRuns) {
     }
 }
 
-// NS25
 TEST_F(WorkspaceView, AMissingSourceMarkedOptionalIsSkipped) {
+    GRADUS_CASES("NS25");
     const HostProject project(someone());
     Workspace workspace = workspaceOf(project);
     workspace.binds.push_back({"/no/such/source", "/run/optional", true});
@@ -43,8 +44,8 @@ TEST_F(WorkspaceView, AMissingSourceMarkedOptionalIsSkipped) {
     EXPECT_EQ(sandbox->run(shell("test ! -e /run/optional")).verdict, Verdict::kOk);
 }
 
-// NS12
 TEST_F(WorkspaceView, MadeDirectoriesHaveTheModesAskedFor) {
+    GRADUS_CASES("NS12");
     const HostProject project(someone());
     Workspace workspace = workspaceOf(project);
     workspace.directories = {{"/home/someone", 0700}, {"/run/odd", 01741}, {"/home/a/b/c", 0755}};
@@ -67,16 +68,16 @@ TEST_F(WorkspaceView, AFileOfItsOwnHasItsBytesAndCanBeReplaced) {
     EXPECT_EQ(outcome.out.text(), fmt::format("line\n640 {}\nline\nmore\n", someone().uid)) << describe(outcome);
 }
 
-// NS19
 TEST_F(WorkspaceView, NoStagingPlaceIsInView) {
+    GRADUS_CASES("NS19");
     const Outcome outcome = runShell(
         "ls -A /tmp; cut -d' ' -f2 /proc/self/mounts | grep -E 'scratch|hidden|workshop|/tmp/root' ; ls -d /tmp/root "
         "/tmp/scratch /.old* 2>/dev/null; echo done");
     EXPECT_EQ(outcome.out.text(), "done\n") << describe(outcome);
 }
 
-// NS20, FS2, OV27
 TEST_F(WorkspaceView, NothingOutsideTheWorkspaceCanBeWritten) {
+    GRADUS_CASES("NS20", "FS2", "OV27");
     const HostProject project(someone());
     const HostProject other(someone());
     const std::string before = other.fingerprint();
@@ -95,8 +96,9 @@ TEST_F(WorkspaceView, NothingOutsideTheWorkspaceCanBeWritten) {
     EXPECT_EQ(sha256(readSmallFile("/etc/passwd", 1U << 20, "a file")).hex(), passwd);
 }
 
-// OV27, NS26, FS17: the real project is never touched, whatever happens to the clone.
+// The real project is never touched, whatever happens to the clone.
 TEST_F(WorkspaceView, TheProjectIsByteIdenticalAfterEverythingInItWasDestroyed) {
+    GRADUS_CASES("OV27", "NS26", "FS17");
     const HostProject project(someone());
     project.write(".git/HEAD", "ref: refs/heads/main\n");
     const std::string before = project.fingerprint();
@@ -155,8 +157,9 @@ TEST_F(WorkspaceView, StacksSeveralLowerLayers) {
               "from the middle\nmain.c\nutil.c\n");
 }
 
-// OV25: nothing in a path is special.
+// Nothing in a path is special.
 TEST_F(WorkspaceView, PathsWithOddCharactersWork) {
+    GRADUS_CASES("OV25");
     const HostProject outer(someone());
     const fs::path odd = outer.path() / "a:b,c\\d e\nf'\"";
     ASSERT_EQ(::mkdir(odd.c_str(), 0755), 0);
@@ -176,8 +179,9 @@ TEST_F(WorkspaceView, AProjectBelowTmpIsShownThere) {
     EXPECT_EQ(project.read("README.md"), "hello\n");
 }
 
-// NS24: the narrower rule wins in both directions.
+// The narrower rule wins in both directions.
 TEST_F(WorkspaceView, TheNarrowerRuleWins) {
+    GRADUS_CASES("NS24");
     const HostProject project(someone());
     project.write("a/secret", "x");
     project.write("a/b/file", "y\n");
@@ -193,8 +197,8 @@ TEST_F(WorkspaceView, TheNarrowerRuleWins) {
     EXPECT_EQ(outcome.out.text(), "b\ny\nz\ndone\n") << describe(outcome);
 }
 
-// OV30
 TEST_F(WorkspaceView, HiddenPathsAreEmptyInsideAndUntouchedOutside) {
+    GRADUS_CASES("OV30");
     const HostProject project(someone());
     project.write(".env", "TOKEN=1\n");
     project.write("keys/id", "private\n");
@@ -209,8 +213,8 @@ TEST_F(WorkspaceView, HiddenPathsAreEmptyInsideAndUntouchedOutside) {
     EXPECT_EQ(project.fingerprint(), before);
 }
 
-// NS21, FS16
 TEST_F(WorkspaceView, DevicesCannotBeMade) {
+    GRADUS_CASES("NS21", "FS16");
     const Outcome outcome = runShell(
         "mknod w c 0 0 2>/dev/null && echo whiteout; mknod k c 1 1 2>/dev/null && echo kmem; mknod b b 8 0 2>/dev/null "
         "&& "
@@ -218,16 +222,16 @@ TEST_F(WorkspaceView, DevicesCannotBeMade) {
     EXPECT_EQ(outcome.out.text(), "fifo\n") << describe(outcome);
 }
 
-// FS3
 TEST_F(WorkspaceView, TheRootCannotBeLeft) {
+    GRADUS_CASES("FS3");
     const Outcome outcome = runShell(
         "cd ../../../../../../.. && pwd; chroot . /bin/true 2>/dev/null && echo chroot; ls -d "
         "/proc/1/root/home 2>/dev/null; echo done");
     EXPECT_EQ(outcome.out.text(), "/\ndone\n") << describe(outcome);
 }
 
-// FS5
 TEST_F(WorkspaceView, ThePlacesOfTheKernelCannotBeTheWorkingDirectory) {
+    GRADUS_CASES("FS5");
     const HostProject project(someone());
     const auto sandbox = open(project);
     for (const char* directory : {"/proc/self/fd/7", "/dev/fd/3", "/sys", "relative", "/a/../b"}) {
@@ -236,8 +240,8 @@ TEST_F(WorkspaceView, ThePlacesOfTheKernelCannotBeTheWorkingDirectory) {
     }
 }
 
-// FS18
 TEST_F(WorkspaceView, MountsCannotBeChangedFromInside) {
+    GRADUS_CASES("FS18");
     const Outcome outcome = runShell(
         "mkdir mnt; mount --bind / mnt 2>/dev/null && echo bound; umount /proc/kallsyms 2>/dev/null && echo unmasked; "
         "umount -l "
@@ -246,8 +250,8 @@ TEST_F(WorkspaceView, MountsCannotBeChangedFromInside) {
     EXPECT_EQ(outcome.out.text(), "0\n") << describe(outcome);
 }
 
-// OV35
 TEST_F(WorkspaceView, DevicesOfEverydayUseWork) {
+    GRADUS_CASES("OV35");
     Command command = shell(
         "echo gone > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c; echo x > /dev/full || "
         "echo full; "
@@ -260,15 +264,16 @@ TEST_F(WorkspaceView, DevicesOfEverydayUseWork) {
     EXPECT_NE(outcome.err.text().find("err\n"), std::string::npos);
 }
 
-// OV37
 TEST_F(WorkspaceView, TheWorkingDirectoryIsTheSamePathAsOutside) {
+    GRADUS_CASES("OV37");
     const HostProject project(someone());
     const Outcome outcome = open(project)->run(shell("pwd; pwd -P; echo $(cat README.md)", project.path()));
     EXPECT_EQ(outcome.out.text(), fmt::format("{0}\n{0}\nhello\n", project.path().native())) << describe(outcome);
 }
 
-// OV38: a mount below the project would be missing in the overlay; that is said, not shown as emptiness.
+// A mount below the project would be missing in the overlay; that is said, not shown as emptiness.
 TEST_F(WorkspaceView, ANestedMountIsRefusedByNameUnlessThePlanSaysWhatToDo) {
+    GRADUS_CASES("OV38");
     if (!isRoot()) GTEST_SKIP() << "only root can mount something below the project";
     const HostProject project(someone());
     project.write("data/file", "x");
