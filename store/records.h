@@ -9,18 +9,11 @@
 #include "store/model/change.h"
 #include "store/model/evidence.h"
 #include "store/model/promotion.h"
+#include "store/project_identity.h"
 #include "store/sandbox_records.h"
 #include "store/sql.h"
 
 namespace gradus {
-
-/// What makes a directory this project and no other.
-struct ProjectIdentity {
-    std::filesystem::path path;  ///< real: absolute, no links
-    std::int64_t device = 0;
-    std::int64_t inode = 0;
-    bool operator==(const ProjectIdentity&) const = default;
-};
 
 /// The rules a person trusted last.
 struct TrustedRules {

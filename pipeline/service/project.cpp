@@ -1,9 +1,5 @@
 #include "pipeline/service/project.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
-
 #include "policies/language/rule_files.h"
 #include "store/model/error.h"
 
@@ -52,13 +48,6 @@ fs::path findProjectRoot(const fs::path& directory, const Environment& environme
     if (!root) root = start;
     refuseTooMuch(*root, environment);
     return *root;
-}
-
-ProjectIdentity identify(const fs::path& root) {
-    struct stat info {};
-    if (::stat(root.c_str(), &info) != 0)
-        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", root.native(), errnoText(errno));
-    return {root, static_cast<std::int64_t>(info.st_dev), static_cast<std::int64_t>(info.st_ino)};
 }
 
 }  // namespace gradus

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "store/records.h"
+#include "store/project_identity.h"
 #include "store/state_directory.h"
 
 namespace gradus {
@@ -10,8 +10,5 @@ namespace gradus {
 /// The project a directory belongs to: the nearest ancestor with a gradus.toml, else the top of the git work tree,
 /// else the directory itself. Throws Error for `/` and a home directory: too much to mean by accident.
 std::filesystem::path findProjectRoot(const std::filesystem::path& directory, const Environment& environment);
-
-/// What tells the project apart from every other.
-ProjectIdentity identify(const std::filesystem::path& root);
 
 }  // namespace gradus

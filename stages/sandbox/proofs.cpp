@@ -11,8 +11,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kMostProof = 64 * 1024;
-constexpr std::array kFloor{Guarantee::kNoNetwork, Guarantee::kReadOnlyHost, Guarantee::kPrivateProcesses,
-                            Guarantee::kKernelFilter};
 
 bool contains(const std::vector<Guarantee>& all, Guarantee one) {
     return std::find(all.begin(), all.end(), one) != all.end();

@@ -38,16 +38,6 @@ void checkName(const std::optional<std::string>& name, std::string_view what) {
             .hint("give a name that is not a letter and a number, nor hexadecimal");
 }
 
-ProjectIdentity identify(const fs::path& project) {
-    struct stat info {};
-    if (::stat(project.c_str(), &info) != 0)
-        throw Error(ErrorCode::kNotFound, "cannot look at {}: {}", printable(project.native()), errnoText(errno));
-    if (!S_ISDIR(info.st_mode))
-        throw Error(ErrorCode::kUsage, "{} is {}, not a directory", printable(project.native()),
-                    fileTypeName(info.st_mode));
-    return {project, static_cast<std::int64_t>(info.st_dev), static_cast<std::int64_t>(info.st_ino)};
-}
-
 void Sandboxes::Inside::write(const std::function<void(SandboxWriter&, Writer&)>& work) {
     const std::lock_guard guard(mutex);
     around.store().write([&](Writer& writer) {

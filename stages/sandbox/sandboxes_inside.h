@@ -71,9 +71,6 @@ struct Sandboxes::Inside {
     void sweep(CollectReport& report);
 };
 
-/// The real directory as it is now. Throws Error where there is none.
-ProjectIdentity identify(const std::filesystem::path& project);
-
 Command commandFrom(const CommandRequest& request, const ClonePlan& plan);
 
 /// Throws Error(kUsage) for a name that could be taken for something else, or not be shown on one line.
