@@ -14,7 +14,7 @@ namespace gradus {
 
 namespace {
 
-constexpr std::size_t kBuffer = 256 * 1024;
+constexpr std::size_t kBuffer = 64 * 1024;
 
 [[noreturn]] void failToRead(std::string_view name) {
     throw Error(ErrorCode::kInfrastructure, "cannot read '{}': {}", printable(name), errnoText(errno));

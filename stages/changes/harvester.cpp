@@ -116,10 +116,16 @@ bool Harvester::openBase(Visit& visit) {
     const bool same = base && ::fstat(base.get(), &info) == 0 && info.st_ino == place.base.info.st_ino &&
                       info.st_dev == place.base.info.st_dev;
     visit.absentKnown = false;
-    visit.trusted =
-        same && (place.path.empty() || (place.trusted && (base_.isOld(info) || isOrigin(visit.origin, base.get()))));
+    visit.trusted = same && (place.path.empty() || isTheSame(visit, base.get(), info));
     if (same) visit.base = std::move(base);
     return true;
+}
+
+// A name leads to another directory only after a stamp on the directory above, and on the one that was moved there.
+// Where others have come and gone in both, overlayfs may have noted which one was copied up.
+bool Harvester::isTheSame(const Visit& visit, int directory, const struct stat& info) const {
+    const Place& place = visit.place;
+    return place.trusted && (place.unmoved || base_.isOld(info) || isOrigin(visit.origin, directory));
 }
 
 // The change of the directory itself. False when nothing in it can be told of either.
@@ -182,8 +188,10 @@ void Harvester::settleAbsent(const Visit& visit) {
     if (visit.base) known = visit.trusted && ::fstat(visit.base.get(), &info) == 0 && base_.isOld(info);
     for (std::size_t i = visit.firstDraft; i < drafts_.size(); ++i)
         if (drafts_[i].wasAbsent) drafts_[i].change.beforeKnown = known;
-    for (std::size_t i = visit.firstChild; i < waiting_.size(); ++i)
+    for (std::size_t i = visit.firstChild; i < waiting_.size(); ++i) {
         if (!waiting_[i].base.present) waiting_[i].base.known = known;
+        waiting_[i].unmoved = known;
+    }
     if (!known) return;
     // Gone here and known to have never been there: no change.
     const auto first = drafts_.begin() + static_cast<std::ptrdiff_t>(visit.firstDraft);

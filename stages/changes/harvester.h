@@ -33,6 +33,7 @@ class Harvester {
         BaseEntry base{};
         std::optional<Entry> before{};  ///< what the base has, if it is known and no directory
         bool trusted = true;            ///< the way to `base` is the one of the start
+        bool unmoved = false;           ///< no name in the base's directory above has changed since
         bool shines = true;             ///< what the base has here is seen where no layer says otherwise
         bool judged = false;            ///< the path's own change is told already
         Ignored ignored = Ignored::kNo;
@@ -79,6 +80,7 @@ class Harvester {
     void visit(const Place& place);
     bool openLayers(Visit& visit);
     bool openBase(Visit& visit);
+    bool isTheSame(const Visit& visit, int directory, const struct stat& info) const;
     bool judgeDirectory(const Visit& visit);
     void readRules(Visit& visit, std::span<const DirectoryItem> items);
     std::vector<DirectoryItem> listNames(const Visit& visit);

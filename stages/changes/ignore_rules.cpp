@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kSpecial = "*?[\\";
+/// No path is longer; what is was made to keep a matcher busy.
+constexpr std::size_t kLongestRule = 4096;
 
 std::size_t literalLength(std::string_view pattern) {
     return std::min(pattern.find_first_of(kSpecial), pattern.size());
@@ -35,7 +37,7 @@ IgnoreRules::IgnoreRules(std::string_view text) {
         const std::size_t end = std::min(text.find('\n'), text.size());
         std::string_view line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
-        if (line.starts_with('#')) continue;
+        if (line.starts_with('#') || line.size() > kLongestRule) continue;
         if (line.ends_with('\r')) line.remove_suffix(1);
         if (auto rule = read(withoutTrailingSpaces(untilNul(line)))) rules_.push_back(std::move(*rule));
     }

@@ -158,13 +158,17 @@ bool WildPattern::accepts(const Step& step, unsigned char byte) const {
     return false;
 }
 
-// A state is a number of steps done; a star may stand for nothing, so the state behind it is reached at once.
-void WildPattern::enter(std::vector<char>& states, std::size_t state) const {
-    while (states[state] == 0) {
-        states[state] = 1;
+// A state is a number of steps done; a star may stand for nothing, so the state behind it is reached at once. "**/" may
+// stand for nothing only where it begins, not after it has swallowed half a name: `arriving` tells the two apart.
+void WildPattern::enter(std::vector<char>& states, std::size_t state, bool arriving) const {
+    constexpr char kStayed = 1;
+    constexpr char kArrived = 2;
+    const char mark = arriving ? kArrived : kStayed;
+    while (states[state] < mark) {
+        states[state] = mark;
         if (state == steps_.size()) return;
         const Step& step = steps_[state];
-        if (step.mayBeSkipped) enter(states, state + 2);
+        if (step.mayBeSkipped && arriving) enter(states, state + 2, true);
         if (step.kind != Kind::kStar && step.kind != Kind::kAnyDepth) return;
         ++state;
     }
@@ -173,7 +177,7 @@ void WildPattern::enter(std::vector<char>& states, std::size_t state) const {
 bool WildPattern::matches(std::string_view text) const {
     std::vector<char> now(steps_.size() + 1, 0);
     std::vector<char> next(now.size(), 0);
-    enter(now, 0);
+    enter(now, 0, true);
     for (const char c : text) {
         std::fill(next.begin(), next.end(), 0);
         bool alive = false;
@@ -181,7 +185,7 @@ bool WildPattern::matches(std::string_view text) const {
             const Step& step = steps_[state];
             if (now[state] == 0 || !accepts(step, static_cast<unsigned char>(c))) continue;
             const bool stays = step.kind == Kind::kStar || step.kind == Kind::kAnyDepth;
-            enter(next, stays ? state : state + 1);
+            enter(next, stays ? state : state + 1, !stays);
             alive = true;
         }
         if (!alive) return false;

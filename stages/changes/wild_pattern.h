@@ -28,7 +28,7 @@ class WildPattern {
     std::size_t readStars(std::string_view pattern, std::size_t at);
     std::size_t readSet(std::string_view pattern, std::size_t at);
     bool accepts(const Step& step, unsigned char byte) const;
-    void enter(std::vector<char>& states, std::size_t state) const;
+    void enter(std::vector<char>& states, std::size_t state, bool arriving) const;
 
     std::vector<Step> steps_;
     std::vector<std::bitset<256>> sets_;

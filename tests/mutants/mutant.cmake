@@ -1,13 +1,13 @@
-# gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME, built with a copy of SOURCE in
-# which each `old` is replaced by its `new`. Production code has no switches for this: the copy is made here, and its
+# gradus_mutate(NAME SOURCE RESULT old new [old new …]): a copy of SOURCE in which each `old` is replaced by its `new`;
+# RESULT is the variable that gets its path. Production code has no switches for this: the copy is made here, and its
 # object comes before the library, so that the linker never takes the original out of it. A text that is not there
 # exactly once stops the configuration: a mutant that mutates nothing would prove nothing.
-function(gradus_writer_mutant name source)
+function(gradus_mutate name source result)
     set(original ${PROJECT_SOURCE_DIR}/${source})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${original})
     file(READ ${original} text)
     math(EXPR last "${ARGC} - 1")
-    foreach(old RANGE 2 ${last} 2)
+    foreach(old RANGE 3 ${last} 2)
         math(EXPR new "${old} + 1")
         string(FIND "${text}" "${ARGV${old}}" first)
         string(FIND "${text}" "${ARGV${old}}" final REVERSE)
@@ -19,6 +19,24 @@ function(gradus_writer_mutant name source)
     get_filename_component(file ${source} NAME)
     set(mutated ${CMAKE_CURRENT_BINARY_DIR}/${name}/${file})
     file(GENERATE OUTPUT ${mutated} CONTENT "${text}")
+    set(${result} ${mutated} PARENT_SCOPE)
+endfunction()
+
+# gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME, built with the mutated SOURCE.
+function(gradus_writer_mutant name source)
+    gradus_mutate(${name} ${source} mutated ${ARGN})
     add_executable(store_writer_${name} ${PROJECT_SOURCE_DIR}/tests/store/store_writer.cpp ${mutated})
     target_link_libraries(store_writer_${name} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 gradus::warnings)
+endfunction()
+
+# gradus_harvest_mutant(NAME TEST SOURCE old new [old new …]): the tests of a moving base with the mutated SOURCE. TEST,
+# one of them, must fail by an assertion of its own.
+function(gradus_harvest_mutant name test source)
+    gradus_mutate(${name} ${source} mutated ${ARGN})
+    set(program harvest_mutant_${name})
+    add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/stages/changes/base_moved_test.cpp ${mutated})
+    target_link_libraries(${program} PRIVATE gradus::changes GTest::gtest GTest::gtest_main gradus::warnings)
+    add_test(NAME ${program} COMMAND ${program} --gtest_filter=${test})
+    set_tests_properties(${program} PROPERTIES TIMEOUT 300
+        PASS_REGULAR_EXPRESSION "FAILED  . ${test}" SKIP_REGULAR_EXPRESSION "SKIPPED")
 endfunction()

@@ -73,6 +73,17 @@ TEST_F(BaseMovedTest, KnowsOfAFileBesideOneThatTheUserMade) {
     EXPECT_EQ(told(rig().harvest()), (Lines{"modified d/f", "modified d/new ?"}));
 }
 
+TEST_F(BaseMovedTest, KnowsADirectoryByTheHandleThatTheOverlayNoted) {
+    fs::create_directory(base("d"));
+    writeText(base("d/f"), "start");
+    rig().begin();
+    writeText(in("d/f"), "sandbox");
+    writeText(base("d/other"), "user");
+    writeText(base("another"), "user");
+    // In a user namespace overlayfs notes no handle: then it is not known, which is the safe side.
+    EXPECT_EQ(told(rig().harvest()), Lines{::geteuid() == 0 ? "modified d/f" : "modified d/f ?"});
+}
+
 TEST_F(BaseMovedTest, IsNotFooledByAnotherDirectoryOfOldFilesInTheSamePlace) {
     fs::create_directory(base("d"));
     fs::create_directory(base("other"));
@@ -92,7 +103,8 @@ TEST_F(BaseMovedTest, MarksWhatLiesInADeletedDirectoryThatTheUserWroteTo) {
     rig().begin();
     fs::remove_all(in("d"));
     writeText(base("d/new"), "user");
-    EXPECT_EQ(rig().harvest().baseMoved, (Lines{"d", "d/f", "d/new"}));
+    // `d/f` itself is as it was, and so is the way to it.
+    EXPECT_EQ(told(rig().harvest()), (Lines{"deleted d ?", "deleted d/f", "deleted d/new ?"}));
 }
 
 TEST_F(BaseMovedTest, MarksAChangeOfModeByTheUser) {
@@ -139,14 +151,17 @@ TEST_F(BaseMovedTest, NeverTakesAnEditForTheBeginningWhileBothRun) {
         for (const char* name : {"a", "b", "c", "d", "absent"}) writeText(rig.merged / name, "sandbox");
         const HarvestSource source = rig.source();
         std::atomic<bool> go = false;
+        std::atomic<bool> wrote = false;
         std::thread user([&] {
             while (!go) std::this_thread::yield();
-            for (int i = 0; i < round * 7 % 3000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
             const FileDescriptor file = openFile(rig.base / "c", O_WRONLY);
-            for (off_t at = 0; at < 200'000; at += 50'000) EXPECT_EQ(::pwrite(file.get(), "user", 4, at), 4);
+            for (off_t at = 0; at < 200'000; at += 50'000) wrote = ::pwrite(file.get(), "user", 4, at) == 4;
             writeText(rig.base / "absent", "user");
         });
         go = true;
+        // Sometimes the reader is first, sometimes the writer, mostly neither.
+        while (round % 4 == 0 && !wrote) std::this_thread::yield();
+        for (int i = 0; i < round % 10 * 3; ++i) std::this_thread::yield();
         const Harvest harvest = gradus::harvest(source, {});
         user.join();
         for (const PathChange& change : harvest.changes.changes()) {

@@ -202,6 +202,34 @@ RC_GTEST_PROP(ChangeSetProperty, RefusesBytesThatItDidNotWrite, (const std::stri
     RC_ASSERT_THROWS_AS(ChangeSet::decode(bytes), Error);
 }
 
+// --- What people call a change ---
+
+TEST(ChangeKindTest, FollowsFromWhatWasThereAndWhatIs) {
+    const Entry old = file("old");
+    Entry executable = old;
+    executable.mode = 0755;
+    Entry link = file("new");
+    link.type = EntryType::kSymlink;
+    Entry both = file("new");
+    both.mode = 0755;
+    EXPECT_EQ(kindOf({"a", std::nullopt, old}), ChangeKind::kAdded);
+    EXPECT_EQ(kindOf({"a", old, std::nullopt}), ChangeKind::kDeleted);
+    EXPECT_EQ(kindOf({"a", old, file("new")}), ChangeKind::kModified);
+    EXPECT_EQ(kindOf({"a", old, executable}), ChangeKind::kModeChanged);
+    EXPECT_EQ(kindOf({"a", old, both}), ChangeKind::kModified);
+    EXPECT_EQ(kindOf({"a", old, link}), ChangeKind::kTypeChanged);
+}
+
+TEST(ChangeKindTest, ClaimsNoMoreThanIsKnown) {
+    EXPECT_EQ(kindOf({"a", std::nullopt, file("new"), false}), ChangeKind::kModified);
+    EXPECT_EQ(kindOf({"a", std::nullopt, std::nullopt, false}), ChangeKind::kDeleted);
+}
+
+TEST(ChangeKindTest, HasOneWordEach) {
+    for (const auto& kind : kChangeKinds) EXPECT_EQ(fromName(kChangeKinds, kind.word), kind.value);
+    EXPECT_EQ(nameOf(kChangeKinds, ChangeKind::kModeChanged), "mode-changed");
+}
+
 // --- Manifests and bases ---
 
 TEST(ManifestTest, HasOneIdentityInWhateverOrderItIsGiven) {
