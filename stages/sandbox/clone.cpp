@@ -136,14 +136,23 @@ void chooseIdentity(CloneDraft& draft) {
             fmt::format("uid {} has no home here: inside it is {}, empty", draft.identity.uid, home.native()));
     }
     draft.home = withoutLinks(home);
-    // A link to the home is only there inside if nothing covers the place it lies in.
-    draft.user.home = draft.view.shows(home) ? home : draft.home;
+    draft.user.home = home;
     draft.user.name = known ? known->name : isCaller ? draft.request.environment("USER").value_or("") : "";
     draft.user.shell = isCaller ? variable(draft.request.environment, "SHELL") : fs::path();
     if (draft.user.shell.empty() && known) draft.user.shell = known->shell;
     draft.homes = {draft.home};
     if (!hasCallersHome && !callersHome.empty() && withoutLinks(callersHome) != draft.home)
         draft.homes.push_back(withoutLinks(callersHome));
+}
+
+void openHome(CloneDraft& draft) {
+    // A link to the home is only there inside if nothing covers the place it lies in.
+    if (!draft.view.shows(draft.user.home)) draft.user.home = draft.home;
+    struct stat info {};
+    const bool isThere = ::stat(draft.home.c_str(), &info) == 0;
+    draft.view.privateDirectory(draft.home, isThere ? info.st_mode & 0777U : 0700);
+    for (const fs::path& home : draft.homes)
+        if (home != draft.home && draft.view.shows(home)) draft.view.hide(home);
 }
 
 void giveScratchPlaces(CloneDraft& draft) {
@@ -164,13 +173,17 @@ ClonePlan planClone(const CloneRequest& request) {
     refuseHomes(draft);
     readSecrets(draft);
     draft.mounts = hostMounts();
+    giveScratchPlaces(draft);
+    openHome(draft);
     showProject(draft);
     showGitDirectories(draft);
     ClonePlan plan;
-    plan.environment = cloneEnvironment(request.environment, request.passed, draft.user, request.directory);
+    std::vector<std::string> variables = draft.variables;
+    variables.insert(variables.end(), request.passed.begin(), request.passed.end());
+    plan.environment = cloneEnvironment(request.environment, variables, draft.user, request.directory);
     showTools(draft);
     showGitConfiguration(draft);
-    giveScratchPlaces(draft);
+    showToolSettings(draft);
     hidePlaces(draft);
     ownTheWay(draft);
     plan.workspace = draft.view.workspace();

@@ -178,6 +178,8 @@ void showGitFile(CloneDraft& draft, const fs::path& top) {
 void showGitDirectories(CloneDraft& draft) {
     const std::optional<fs::path> top = topLevel(draft);
     if (!top) return;
+    // The project is a mount inside; git does not look beyond one for the repository unless told to.
+    if (*top != draft.request.project) draft.variables.emplace_back("GIT_DISCOVERY_ACROSS_FILESYSTEM=1");
     std::error_code error;
     fs::path git = *top / ".git";
     const fs::file_status status = fs::symlink_status(git, error);

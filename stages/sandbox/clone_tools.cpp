@@ -161,11 +161,6 @@ class Tools {
     std::size_t linked_ = 0;
 };
 
-mode_t modeOf(const fs::path& home) {
-    const std::optional<struct stat> info = look(home);
-    return info ? info->st_mode & 0777U : 0700;
-}
-
 std::string searchPathOf(const CloneRequest& request) {
     std::string path = request.environment("PATH").value_or("");
     for (const std::string& word : request.passed)
@@ -176,9 +171,6 @@ std::string searchPathOf(const CloneRequest& request) {
 }  // namespace
 
 void showTools(CloneDraft& draft) {
-    draft.view.privateDirectory(draft.home, modeOf(draft.home));
-    for (const fs::path& home : draft.homes)
-        if (home != draft.home && draft.view.shows(home)) draft.view.hide(home);
     Tools tools(draft);
     for (const fs::path& home : draft.homes)
         for (const Toolchain& toolchain : toolchains()) tools.toolchain(toolchain, home);
