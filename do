@@ -129,6 +129,10 @@ doTest() {
     build "$preset"
     # The fuzzers are a build of their own, made by clang; a filter means someone is in a hurry.
     if [[ -z $filter || $filter == *fuzz* ]]; then build fuzz fuzzers; fi
+    # Two packaged sources to build inside and outside of a sandbox; without them that test is skipped.
+    if [[ $long == yes ]]; then
+        tests/stages/sandbox/packaged_sources.sh "$PWD/build/sources" >&2 || say "no packaged sources: their test is skipped"
+    fi
     runTests "$preset" "$filter" "$long"
 }
 
@@ -168,7 +172,7 @@ doLint() {
         *) fail "lint has no option '$1'; options: --changed" ;;
     esac
     need "${needed_to_build[@]}" "${needed_to_lint[@]}"
-    shellcheck ./do .ci/run || failed=1
+    shellcheck ./do .ci/run tests/stages/sandbox/packaged_sources.sh || failed=1
     sources '*.cpp' '*.h' | xargs -0 -r clang-format-14 --dry-run -Werror || failed=1
     tidy "$changed" || failed=1
     if ((failed)); then fail "lint found something; see above"; fi

@@ -1,13 +1,15 @@
-# gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME, built with a copy of SOURCE in
-# which each `old` is replaced by its `new`. Production code has no switches for this: the copy is made here, and its
-# object comes before the library, so that the linker never takes the original out of it. A text that is not there
-# exactly once stops the configuration: a mutant that mutates nothing would prove nothing.
-function(gradus_writer_mutant name source)
+# A mutant is a program built with a copy of one source in which each `old` is replaced by its `new`. Production code has
+# no switches for this: the copy is made here, and its object comes before the library, so that the linker never takes the
+# original out of it. A text that is not there exactly once stops the configuration: a mutant that mutates nothing would
+# prove nothing.
+
+# Sets `out` to the mutated copy of `source`.
+function(gradus_mutate out name source)
     set(original ${PROJECT_SOURCE_DIR}/${source})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${original})
     file(READ ${original} text)
     math(EXPR last "${ARGC} - 1")
-    foreach(old RANGE 2 ${last} 2)
+    foreach(old RANGE 3 ${last} 2)
         math(EXPR new "${old} + 1")
         string(FIND "${text}" "${ARGV${old}}" first)
         string(FIND "${text}" "${ARGV${old}}" final REVERSE)
@@ -19,6 +21,31 @@ function(gradus_writer_mutant name source)
     get_filename_component(file ${source} NAME)
     set(mutated ${CMAKE_CURRENT_BINARY_DIR}/${name}/${file})
     file(GENERATE OUTPUT ${mutated} CONTENT "${text}")
+    set(${out} ${mutated} PARENT_SCOPE)
+endfunction()
+
+# gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME.
+function(gradus_writer_mutant name source)
+    gradus_mutate(mutated ${name} ${source} ${ARGN})
     add_executable(store_writer_${name} ${PROJECT_SOURCE_DIR}/tests/store/store_writer.cpp ${mutated})
     target_link_libraries(store_writer_${name} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 gradus::warnings)
+endfunction()
+
+# gradus_clone_mutant(NAME FILTER SOURCE old new [old new …]): the tests of what a home shows, of which those that FILTER
+# names must fail; each of them alone.
+function(gradus_clone_mutant name filter source)
+    gradus_mutate(mutated ${name} ${source} ${ARGN})
+    set(sandbox ${PROJECT_SOURCE_DIR}/tests/stages/sandbox)
+    add_executable(clone_${name} ${sandbox}/clone_home_test.cpp ${sandbox}/clone_fixture.cpp
+        ${PROJECT_SOURCE_DIR}/tests/plugins/sandbox_fixture.cpp ${mutated})
+    target_link_libraries(clone_${name} PRIVATE gradus::clone gradus::namespaces gradus::jail_parts gradus::toolchains
+        gradus::policies GTest::gtest GTest::gtest_main gradus::warnings)
+    target_compile_definitions(clone_${name} PRIVATE
+        GRADUS_JAIL="$<TARGET_FILE:gradus-jail>" GRADUS_GUEST="$<TARGET_FILE:isolation_guest>")
+    add_dependencies(clone_${name} gradus-jail isolation_guest)
+    foreach(test IN LISTS filter)
+        add_test(NAME mutant_${name}_is_caught_by_${test} COMMAND clone_${name} --gtest_filter=${test})
+        set_tests_properties(mutant_${name}_is_caught_by_${test} PROPERTIES
+            PASS_REGULAR_EXPRESSION "1 FAILED TEST" SKIP_REGULAR_EXPRESSION "1 test, listed below:\n\\[  SKIPPED" TIMEOUT 120)
+    endforeach()
 endfunction()
