@@ -1,9 +1,11 @@
 #include "stages/sandbox/clone.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "plugins/host/toolchains.h"
 #include "stages/sandbox/clone_draft.h"
@@ -74,6 +76,15 @@ void readSecrets(CloneDraft& draft) {
     draft.secrets.erase(std::unique(draft.secrets.begin(), draft.secrets.end()), draft.secrets.end());
 }
 
+void listHomes(CloneDraft& draft) {
+    for (const fs::path& home : draft.homes) {
+        const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(home.c_str()), &::closedir);
+        if (!list && errno != ENOENT) draft.homesWereListed = false;
+        while (const dirent* entry = list ? ::readdir(list.get()) : nullptr)
+            draft.homeNames.insert(home.native() + "/" + entry->d_name);
+    }
+}
+
 // Directories on the way to what is shown of a home are made by root there; the command's user must be able to write
 // beside it.
 void ownTheWay(CloneDraft& draft) {
@@ -106,6 +117,15 @@ bool CloneDraft::copyOnWrite(const fs::path& source, const fs::path& target) {
     if (reason.empty()) return view.overlay({target, {source}, std::nullopt, std::nullopt, true});
     if (!view.bind(source, target)) return false;
     notes.push_back(fmt::format("{} is shown read-only: {}", target.native(), reason));
+    return true;
+}
+
+bool CloneDraft::mayExist(const fs::path& path) const {
+    if (!homesWereListed) return true;
+    for (const fs::path& place : homes) {
+        if (path == place || !isWithin(path, place)) continue;
+        return homeNames.contains(path.native().substr(0, path.native().find('/', place.native().size() + 1)));
+    }
     return true;
 }
 
@@ -171,6 +191,7 @@ ClonePlan planClone(const CloneRequest& request) {
     CloneDraft draft{request};
     chooseIdentity(draft);
     refuseHomes(draft);
+    listHomes(draft);
     readSecrets(draft);
     draft.mounts = hostMounts();
     giveScratchPlaces(draft);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "stages/sandbox/clone.h"
@@ -32,7 +33,11 @@ struct CloneDraft {
     bool touchesSecrets(const std::filesystem::path& path) const;
     /// Whether a directory holds one of those places, or one of the homes.
     bool holdsSecrets(const std::filesystem::path& path) const;
+    /// False for a place in a home of which not even the first part is there: most of the places that are asked for.
+    bool mayExist(const std::filesystem::path& path) const;
     std::vector<std::filesystem::path> secrets{};
+    std::unordered_set<std::string> homeNames{};  ///< full paths of what lies directly in the homes
+    bool homesWereListed = true;
 };
 
 /// Who the command is, and whose home it has.

@@ -73,7 +73,7 @@ class Tools {
 
     void show(std::string_view pattern, const fs::path& home, HomeEntry::How how, const Toolchain& toolchain) {
         const fs::path place = expandPlace(pattern, draft_.request.environment, home);
-        if (place.empty() || draft_.view.names(place)) return;
+        if (place.empty() || !draft_.mayExist(place) || draft_.view.names(place)) return;
         const std::optional<struct stat> info = look(place);
         if (!info) return;
         if (isShared(place)) {
