@@ -144,7 +144,7 @@ void showDirectory(CloneDraft& draft, const fs::path& top) {
     const std::size_t before = draft.view.workspace().overlays.size();
     draft.copyOnWrite(git, git);
     keepLast(draft, before);
-    if (isProject) draft.notOurs.push_back(".git");
+    if (isProject) draft.notOurs.emplace_back(".git");
     if (!isProject)
         draft.notes.push_back(
             fmt::format("the project is a part of the repository {}: git sees the rest of it as deleted "
@@ -165,7 +165,7 @@ void showGitFile(CloneDraft& draft, const fs::path& top) {
     if (top != draft.request.project || !liveProjectIsShown(draft.request)) {
         if (!draft.view.shows(top / ".git") || top == draft.request.project)
             draft.view.bind(top / ".git", top / ".git");
-        if (top == draft.request.project) draft.notOurs.push_back(".git");
+        if (top == draft.request.project) draft.notOurs.emplace_back(".git");
     }
     if (isWithin(git.common, draft.request.project) && liveProjectIsShown(draft.request)) return;
     const std::size_t before = draft.view.workspace().overlays.size();
