@@ -8,10 +8,9 @@ needed_to_build=(
     libbenchmark-dev libfmt-dev libgtest-dev librapidcheck-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
     libtomlplusplus-dev libzstd-dev nlohmann-json3-dev
 )
-# clang is for the fuzzer, python3 for the second verifier of the audit log, git to hold our reading of its rules and
-# index against; the others make and mount the disks that the
-# power-cut tests break.
-needed_to_test=(clang-14 libclang-rt-14-dev e2fsprogs git mount python3 xfsprogs)
+# clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
+# make and mount the disks that the power-cut tests break and that projects lie on.
+needed_to_test=(btrfs-progs clang-14 libclang-rt-14-dev e2fsprogs git mount python3 xfsprogs)
 # One version of clang's tools everywhere: another one formats and warns differently.
 needed_to_lint=(clang-14 clang-format-14 clang-tidy-14 git shellcheck)
 
@@ -130,6 +129,10 @@ doTest() {
     build "$preset"
     # The fuzzers are a build of their own, made by clang; a filter means someone is in a hurry.
     if [[ -z $filter || $filter == *fuzz* ]]; then build fuzz fuzzers; fi
+    # Two packaged sources to build inside and outside of a sandbox; without them that test is skipped.
+    if [[ $long == yes ]]; then
+        tests/stages/sandbox/packaged_sources.sh "$PWD/build/sources" >&2 || say "no packaged sources: their test is skipped"
+    fi
     runTests "$preset" "$filter" "$long"
 }
 
@@ -170,7 +173,7 @@ doLint() {
         *) fail "lint has no option '$1'; options: --changed" ;;
     esac
     need "${needed_to_build[@]}" "${needed_to_lint[@]}"
-    shellcheck ./do .ci/run || failed=1
+    shellcheck ./do .ci/run tests/stages/sandbox/packaged_sources.sh || failed=1
     sources '*.cpp' '*.h' | xargs -0 -r clang-format-14 --dry-run -Werror || failed=1
     tidy "$changed" || failed=1
     if ((failed)); then fail "lint found something; see above"; fi

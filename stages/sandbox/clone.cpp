@@ -1,9 +1,11 @@
 #include "stages/sandbox/clone.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "plugins/host/toolchains.h"
 #include "stages/sandbox/clone_draft.h"
@@ -74,6 +76,15 @@ void readSecrets(CloneDraft& draft) {
     draft.secrets.erase(std::unique(draft.secrets.begin(), draft.secrets.end()), draft.secrets.end());
 }
 
+void listHomes(CloneDraft& draft) {
+    for (const fs::path& home : draft.homes) {
+        const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(home.c_str()), &::closedir);
+        if (!list && errno != ENOENT) draft.homesWereListed = false;
+        while (const dirent* entry = list ? ::readdir(list.get()) : nullptr)
+            draft.homeNames.insert(home.native() + "/" + entry->d_name);
+    }
+}
+
 // Directories on the way to what is shown of a home are made by root there; the command's user must be able to write
 // beside it.
 void ownTheWay(CloneDraft& draft) {
@@ -109,6 +120,15 @@ bool CloneDraft::copyOnWrite(const fs::path& source, const fs::path& target) {
     return true;
 }
 
+bool CloneDraft::mayExist(const fs::path& path) const {
+    if (!homesWereListed) return true;
+    for (const fs::path& place : homes) {
+        if (path == place || !isWithin(path, place)) continue;
+        return homeNames.contains(path.native().substr(0, path.native().find('/', place.native().size() + 1)));
+    }
+    return true;
+}
+
 bool CloneDraft::holdsSecrets(const fs::path& path) const {
     const auto within = [&](const fs::path& place) { return isWithin(place, path); };
     return std::any_of(secrets.begin(), secrets.end(), within) || std::any_of(homes.begin(), homes.end(), within);
@@ -136,14 +156,23 @@ void chooseIdentity(CloneDraft& draft) {
             fmt::format("uid {} has no home here: inside it is {}, empty", draft.identity.uid, home.native()));
     }
     draft.home = withoutLinks(home);
-    // A link to the home is only there inside if nothing covers the place it lies in.
-    draft.user.home = draft.view.shows(home) ? home : draft.home;
+    draft.user.home = home;
     draft.user.name = known ? known->name : isCaller ? draft.request.environment("USER").value_or("") : "";
     draft.user.shell = isCaller ? variable(draft.request.environment, "SHELL") : fs::path();
     if (draft.user.shell.empty() && known) draft.user.shell = known->shell;
     draft.homes = {draft.home};
     if (!hasCallersHome && !callersHome.empty() && withoutLinks(callersHome) != draft.home)
         draft.homes.push_back(withoutLinks(callersHome));
+}
+
+void openHome(CloneDraft& draft) {
+    // A link to the home is only there inside if nothing covers the place it lies in.
+    if (!draft.view.shows(draft.user.home)) draft.user.home = draft.home;
+    struct stat info {};
+    const bool isThere = ::stat(draft.home.c_str(), &info) == 0;
+    draft.view.privateDirectory(draft.home, isThere ? info.st_mode & 0777U : 0700);
+    for (const fs::path& home : draft.homes)
+        if (home != draft.home && draft.view.shows(home)) draft.view.hide(home);
 }
 
 void giveScratchPlaces(CloneDraft& draft) {
@@ -162,15 +191,20 @@ ClonePlan planClone(const CloneRequest& request) {
     CloneDraft draft{request};
     chooseIdentity(draft);
     refuseHomes(draft);
+    listHomes(draft);
     readSecrets(draft);
     draft.mounts = hostMounts();
+    giveScratchPlaces(draft);
+    openHome(draft);
     showProject(draft);
     showGitDirectories(draft);
     ClonePlan plan;
-    plan.environment = cloneEnvironment(request.environment, request.passed, draft.user, request.directory);
+    std::vector<std::string> variables = draft.variables;
+    variables.insert(variables.end(), request.passed.begin(), request.passed.end());
+    plan.environment = cloneEnvironment(request.environment, variables, draft.user, request.directory);
     showTools(draft);
     showGitConfiguration(draft);
-    giveScratchPlaces(draft);
+    showToolSettings(draft);
     hidePlaces(draft);
     ownTheWay(draft);
     plan.workspace = draft.view.workspace();

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "stages/sandbox/clone.h"
@@ -24,6 +25,7 @@ struct CloneDraft {
     std::vector<std::string> notes{};
     std::vector<std::string> notOurs{};
     std::vector<std::size_t> alsoKept{};
+    std::vector<std::string> variables{};  ///< NAME=value that the plan itself needs
 
     /// Copy-on-write where that is possible, else read-only with a note. Returns false if the place was taken.
     bool copyOnWrite(const std::filesystem::path& source, const std::filesystem::path& target);
@@ -31,19 +33,27 @@ struct CloneDraft {
     bool touchesSecrets(const std::filesystem::path& path) const;
     /// Whether a directory holds one of those places, or one of the homes.
     bool holdsSecrets(const std::filesystem::path& path) const;
+    /// False for a place in a home of which not even the first part is there: most of the places that are asked for.
+    bool mayExist(const std::filesystem::path& path) const;
     std::vector<std::filesystem::path> secrets{};
+    std::unordered_set<std::string> homeNames{};  ///< full paths of what lies directly in the homes
+    bool homesWereListed = true;
 };
 
 /// Who the command is, and whose home it has.
 void chooseIdentity(CloneDraft& draft);
+/// A home of the command's own, empty; the caller's, if that is another, hidden.
+void openHome(CloneDraft& draft);
 /// The project itself, with the mounts below it. Throws Error where that cannot be.
 void showProject(CloneDraft& draft);
 /// Git directories that lie outside of the project.
 void showGitDirectories(CloneDraft& draft);
-/// An empty home, and the tools of the caller's.
+/// The tools of the homes, and what is on PATH.
 void showTools(CloneDraft& draft);
 /// The person's git configuration, without secrets.
 void showGitConfiguration(CloneDraft& draft);
+/// Settings of npm and pip, without secrets.
+void showToolSettings(CloneDraft& draft);
 /// Places to write that a command expects: /var/tmp, TMPDIR, the XDG directories.
 void giveScratchPlaces(CloneDraft& draft);
 /// Secrets inside of what is shown, sockets, other homes, what the request names.

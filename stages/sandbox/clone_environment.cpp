@@ -162,8 +162,13 @@ std::vector<std::string> cloneEnvironment(const Environment& caller, const std::
 }
 
 fs::path expandPlace(std::string_view pattern, const Environment& caller, const fs::path& home) {
-    const fs::path path = fs::path(expandText(pattern, caller, home)).lexically_normal();
-    if (!path.is_absolute() || path == "/") return {};
+    std::string text = expandText(pattern, caller, home);
+    if (!text.starts_with('/')) return {};
+    // Hundreds of places are asked for; nearly all of them are in normal form already.
+    const auto holds = [&](const char* part) { return text.find(part) != std::string::npos; };
+    if (!holds("//") && !holds("/./") && !holds("/..") && !text.ends_with("/") && !text.ends_with("/.")) return text;
+    const fs::path path = fs::path(std::move(text)).lexically_normal();
+    if (path == "/") return {};
     return path.has_filename() ? path : path.parent_path();
 }
 

@@ -144,7 +144,7 @@ void showDirectory(CloneDraft& draft, const fs::path& top) {
     const std::size_t before = draft.view.workspace().overlays.size();
     draft.copyOnWrite(git, git);
     keepLast(draft, before);
-    if (isProject) draft.notOurs.push_back(".git");
+    if (isProject) draft.notOurs.emplace_back(".git");
     if (!isProject)
         draft.notes.push_back(
             fmt::format("the project is a part of the repository {}: git sees the rest of it as deleted "
@@ -165,7 +165,7 @@ void showGitFile(CloneDraft& draft, const fs::path& top) {
     if (top != draft.request.project || !liveProjectIsShown(draft.request)) {
         if (!draft.view.shows(top / ".git") || top == draft.request.project)
             draft.view.bind(top / ".git", top / ".git");
-        if (top == draft.request.project) draft.notOurs.push_back(".git");
+        if (top == draft.request.project) draft.notOurs.emplace_back(".git");
     }
     if (isWithin(git.common, draft.request.project) && liveProjectIsShown(draft.request)) return;
     const std::size_t before = draft.view.workspace().overlays.size();
@@ -178,6 +178,8 @@ void showGitFile(CloneDraft& draft, const fs::path& top) {
 void showGitDirectories(CloneDraft& draft) {
     const std::optional<fs::path> top = topLevel(draft);
     if (!top) return;
+    // The project is a mount inside; git does not look beyond one for the repository unless told to.
+    if (*top != draft.request.project) draft.variables.emplace_back("GIT_DISCOVERY_ACROSS_FILESYSTEM=1");
     std::error_code error;
     fs::path git = *top / ".git";
     const fs::file_status status = fs::symlink_status(git, error);

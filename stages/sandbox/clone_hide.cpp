@@ -123,7 +123,7 @@ void hidePatterns(CloneDraft& draft) {
 void hideSecrets(CloneDraft& draft) {
     struct stat info {};
     for (const fs::path& secret : draft.secrets) {
-        if (::lstat(secret.c_str(), &info) != 0) continue;
+        if (!draft.mayExist(secret) || ::lstat(secret.c_str(), &info) != 0) continue;
         if (draft.view.shows(secret) && !isWithin(draft.request.project, secret)) hide(draft, secret);
         // It may be a link to a place that is in plain view.
         std::error_code error;

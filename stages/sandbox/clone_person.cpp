@@ -1,4 +1,4 @@
-// A person's git configuration as a sandbox sees it: a copy of what may be shown.
+// A person's configuration of git and of package managers as a sandbox sees it: copies of what may be shown.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +31,8 @@ class Configuration {
         if (!settings) return;
         for (GitSetting& setting : *settings) resolve(setting, file.parent_path());
         std::vector<GitSetting> shown;
-        std::copy_if(settings->begin(), settings->end(), std::back_inserter(shown), mayBeShown);
+        std::copy_if(settings->begin(), settings->end(), std::back_inserter(shown),
+                     [](const GitSetting& setting) { return gradus::mayBeShown(setting); });
         draft_.view.file({target, formatGitConfig(shown), 0644});
         for (const GitSetting& setting : shown) follow(setting);
     }
@@ -98,7 +99,46 @@ class Configuration {
     std::set<std::string> seen_;
 };
 
+// A line of an ini file that may be shown. The names are npm's and pip's.
+bool mayBeShown(const std::string& line) {
+    const std::size_t split = line.find('=');
+    const bool continues = line.starts_with(' ') || line.starts_with('\t');
+    if (split == std::string::npos) return line.starts_with('[') || (continues && !looksSecret("", line));
+    std::string key = line.substr(0, split);
+    for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* word : {"auth", "user", "email", "cert", "key", "otp", "pass", "//"})
+        if (key.find(word) != std::string::npos) return false;
+    return !looksSecret(key, line.substr(split + 1));
+}
+
+// Settings that change what a tool does, from a file that may hold a token beside them.
+void showSettings(CloneDraft& draft, const fs::path& file) {
+    struct stat info {};
+    if (::stat(file.c_str(), &info) != 0 || draft.view.shows(file)) return;
+    if (::geteuid() == 0 && info.st_uid != draft.identity.uid) return;
+    try {
+        const std::string text = readSmallFile(file, kLargest, "a tool's settings");
+        std::string shown;
+        for (std::size_t start = 0; start < text.size();) {
+            const std::size_t end = std::min(text.find('\n', start), text.size());
+            const std::string line = text.substr(start, end - start);
+            if (mayBeShown(line)) shown += line + "\n";
+            start = end + 1;
+        }
+        if (!shown.empty()) draft.view.file({file, shown, 0644});
+    } catch (const Error&) {
+        return;  // unreadable, too large or no file: the tool has its defaults inside
+    }
+}
+
 }  // namespace
+
+void showToolSettings(CloneDraft& draft) {
+    const fs::path xdg = draft.request.environment("XDG_CONFIG_HOME").value_or("");
+    showSettings(draft, draft.home / ".npmrc");
+    showSettings(draft, draft.home / ".pip/pip.conf");
+    showSettings(draft, (xdg.is_absolute() ? xdg : draft.home / ".config") / "pip/pip.conf");
+}
 
 void showGitConfiguration(CloneDraft& draft) {
     Configuration configuration(draft);

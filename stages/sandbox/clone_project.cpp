@@ -82,6 +82,14 @@ void showMountsBelow(CloneDraft& draft, const fs::path& lower) {
     }
 }
 
+void refuseKernelPlaces(const fs::path& project) {
+    for (const char* place : {"/proc", "/sys", "/dev"})
+        if (isWithin(project, place))
+            throw Error(ErrorCode::kNotAllowed, "{} lies in {}, of which every sandbox has its own", project.native(),
+                        place)
+                .hint("copy the project to a directory of its own, below your home or /tmp");
+}
+
 void noteOwner(CloneDraft& draft) {
     struct stat info {};
     if (::geteuid() == 0 || ::stat(draft.request.project.c_str(), &info) != 0 || info.st_uid == ::geteuid()) return;
@@ -107,6 +115,7 @@ void showProject(CloneDraft& draft) {
     checkLayers(request, lowers);
     draft.view.overlay({request.project, lowers, request.upper, request.work, !request.upper.has_value()});
     for (const fs::path& lower : lowers) showMountsBelow(draft, lower);
+    refuseKernelPlaces(request.project);
     noteOwner(draft);
     noteOldMemoryLayer(draft);
 }

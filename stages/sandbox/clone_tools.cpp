@@ -73,7 +73,7 @@ class Tools {
 
     void show(std::string_view pattern, const fs::path& home, HomeEntry::How how, const Toolchain& toolchain) {
         const fs::path place = expandPlace(pattern, draft_.request.environment, home);
-        if (place.empty() || draft_.view.names(place)) return;
+        if (place.empty() || !draft_.mayExist(place) || draft_.view.names(place)) return;
         const std::optional<struct stat> info = look(place);
         if (!info) return;
         if (isShared(place)) {
@@ -161,11 +161,6 @@ class Tools {
     std::size_t linked_ = 0;
 };
 
-mode_t modeOf(const fs::path& home) {
-    const std::optional<struct stat> info = look(home);
-    return info ? info->st_mode & 0777U : 0700;
-}
-
 std::string searchPathOf(const CloneRequest& request) {
     std::string path = request.environment("PATH").value_or("");
     for (const std::string& word : request.passed)
@@ -176,9 +171,6 @@ std::string searchPathOf(const CloneRequest& request) {
 }  // namespace
 
 void showTools(CloneDraft& draft) {
-    draft.view.privateDirectory(draft.home, modeOf(draft.home));
-    for (const fs::path& home : draft.homes)
-        if (home != draft.home && draft.view.shows(home)) draft.view.hide(home);
     Tools tools(draft);
     for (const fs::path& home : draft.homes)
         for (const Toolchain& toolchain : toolchains()) tools.toolchain(toolchain, home);

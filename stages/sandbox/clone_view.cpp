@@ -45,7 +45,7 @@ bool isDirectory(const fs::path& path) {
 }
 
 CloneView::CloneView() {
-    for (const char* path : {"/tmp", "/run"}) defaults_[path] = {Kind::kPrivate, {}};
+    for (const char* path : {"/tmp", "/run", "/proc", "/sys", "/dev"}) defaults_[path] = {Kind::kPrivate, {}};
     for (const fs::path& path : alwaysHidden()) defaults_[path.native()] = {Kind::kHidden, {}};
     // Some machines have /home as a link; the jail hides what it leads to.
     std::error_code error;

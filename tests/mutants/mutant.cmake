@@ -40,3 +40,22 @@ function(gradus_harvest_mutant name test source)
     set_tests_properties(${program} PROPERTIES TIMEOUT 300
         PASS_REGULAR_EXPRESSION "FAILED  . ${test}" SKIP_REGULAR_EXPRESSION "SKIPPED")
 endfunction()
+
+# gradus_clone_mutant(NAME FILTER SOURCE old new [old new …]): the tests of what a home shows, of which those that FILTER
+# names must fail; each of them alone.
+function(gradus_clone_mutant name filter source)
+    gradus_mutate(${name} ${source} mutated ${ARGN})
+    set(sandbox ${PROJECT_SOURCE_DIR}/tests/stages/sandbox)
+    add_executable(clone_${name} ${sandbox}/clone_home_test.cpp ${sandbox}/clone_fixture.cpp
+        ${PROJECT_SOURCE_DIR}/tests/plugins/sandbox_fixture.cpp ${mutated})
+    target_link_libraries(clone_${name} PRIVATE gradus::clone gradus::namespaces gradus::jail_parts gradus::toolchains
+        gradus::policies GTest::gtest GTest::gtest_main gradus::warnings)
+    target_compile_definitions(clone_${name} PRIVATE
+        GRADUS_JAIL="$<TARGET_FILE:gradus-jail>" GRADUS_GUEST="$<TARGET_FILE:isolation_guest>")
+    add_dependencies(clone_${name} gradus-jail isolation_guest)
+    foreach(test IN LISTS filter)
+        add_test(NAME mutant_${name}_is_caught_by_${test} COMMAND clone_${name} --gtest_filter=${test})
+        set_tests_properties(mutant_${name}_is_caught_by_${test} PROPERTIES
+            PASS_REGULAR_EXPRESSION "1 FAILED TEST" SKIP_REGULAR_EXPRESSION "1 test, listed below:\n\\[  SKIPPED" TIMEOUT 120)
+    endforeach()
+endfunction()
