@@ -105,8 +105,9 @@ void Layers::makeFrom(std::int64_t layer, int memory) const {
     const FileDescriptor target = openDirectory(upper(layer));
     copyTree(memory, target.get());
     finish(layer);
-    if (::syncfs(target.get()) != 0) fail("sync", upper(layer));
 }
+
+void Layers::renewWork(std::int64_t layer) const { removeContents(openDirectory(work(layer)).get()); }
 
 void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) const {
     const fs::path target = place(host) / "merged";
@@ -118,6 +119,7 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     const FileDescriptor merged = openDirectory(target / "upper");
     mergeTrees(sources, merged.get());
     makeDirectory(target / "work");
+    // The layers it is made of may be deleted afterwards: that must not reach the disk first.
     if (::syncfs(merged.get()) != 0) fail("sync", target);
 }
 

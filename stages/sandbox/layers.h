@@ -26,7 +26,9 @@ class Layers {
     /// An empty layer whose top looks like `model`'s: what is shown of it is its own owner, mode and times. One that
     /// was half made is finished.
     void make(std::int64_t layer, const std::filesystem::path& model) const;
-    /// A layer with what was written in memory; whole and on the disk when this returns.
+    /// An overlay that need not sync leaves a mark in its work directory, with which it refuses to be mounted again.
+    void renewWork(std::int64_t layer) const;
+    /// A layer with what was written in memory.
     void makeFrom(std::int64_t layer, int memory) const;
     /// The layers, topmost first, as one: built inside the layer `host`, on the disk when this returns.
     void merge(const std::vector<std::int64_t>& layers, std::int64_t host) const;

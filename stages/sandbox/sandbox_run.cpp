@@ -277,8 +277,9 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
     useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
     ClonePlan plan = planClone(clone);
-    // What was asked to be kept survives a power cut once its command has ended.
-    plan.workspace.overlays.at(plan.projectOverlay).disposable = false;
+    // Killed, we let go of the lock at once, but what runs inside takes a moment to end: it holds the lock as well.
+    plan.workspace.held = held.lock.descriptor();
+    inside_->layers().renewWork(held.record.layer);
 
     std::int64_t execution = 0;
     const ProcessIdentity me = inside_->me();

@@ -139,6 +139,22 @@ TEST_F(ReapTest, AfterAKilledOwnerExactlyItsSandboxesGo) {  // L2, CR14
     expectConsistent();
 }
 
+TEST_F(ReapTest, WhatAKilledOwnerLeftRunningStillHoldsItsSandbox) {
+    const SandboxRecord kept = createKept();
+    for (int round = 0; round < 10; ++round) {
+        OwnerProcess victim(state_, project_.path(), "write", std::to_string(kept.id));
+        ASSERT_TRUE(victim.hears("ready"));
+        victim.kill();
+        const std::string name = "n" + std::to_string(round);
+        const SnapshotRecord snapshot = sandboxes().snapshot(kept.id, name, {10s, {}});
+        const fs::path log = layer(snapshot.layer) / "upper" / "log";
+        const auto frozen = fs::file_size(log);
+        awaitOrphans();
+        EXPECT_EQ(fs::file_size(log), frozen) << "a process went on writing into a layer that was frozen";
+    }
+    EXPECT_EQ(exec(kept.id, "tail -n1 log"), "line\n");
+}
+
 TEST_F(ReapTest, AnOwnerThatNobodyWaitedForIsDead) {
     OwnerProcess victim(state_, project_.path(), "run", "1");
     ASSERT_TRUE(victim.hears("ready"));

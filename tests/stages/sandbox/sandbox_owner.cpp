@@ -1,5 +1,6 @@
 // sandbox_owner STATE PROJECT MODE: a process that owns sandboxes and is killed by the tests.
 //   run N    N transient sandboxes at once, each running until the end; says "ready" when all of them do
+//   write S  runs a command in the kept sandbox S that writes without end; says "ready" when it does
 //   churn S  makes, uses, snapshots, restores, forks and removes kept ones at random, for ever; says each that is done
 #include <unistd.h>
 
@@ -43,6 +44,13 @@ class Owner {
                 sandboxes_.attempt(request);
             });
         for (std::thread& thread : threads) thread.join();
+    }
+
+    void write(std::int64_t sandbox) {
+        CommandRequest command;
+        command.arguments = {"/bin/sh", "-c", "echo line >> log; echo ready; while true; do echo line; done >> log"};
+        command.live = [&](Stream, std::string_view) { say("ready"); };
+        sandboxes_.exec(sandbox, command);
     }
 
     void churn(unsigned seed) {
@@ -134,6 +142,7 @@ int main(int count, char** words) {
     gradus::Owner owner(words[1], words[2]);
     const std::string mode = words[3];
     if (mode == "run") owner.run(std::atoi(words[4]));
+    if (mode == "write") owner.write(std::atoll(words[4]));
     if (mode == "churn") owner.churn(static_cast<unsigned>(std::atoi(words[4])));
     return 0;
 }

@@ -21,7 +21,7 @@ void walk(int directory, const std::string& path, std::map<std::string, bool>& s
         const std::string below = path.empty() ? name : path + "/" + name;
         const struct stat info = statBelow(directory, name);
         seen.emplace(below, !isWhiteout(info));
-        if (S_ISDIR(info.st_mode)) walk(openBelow(directory, name).get(), below, seen);
+        if (S_ISDIR(info.st_mode)) walk(ReadDirectory(directory, name).get(), below, seen);
     }
 }
 
