@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/changes/overlay_marks.h"
 #include "store/model/change_set.h"
 #include "store/objects.h"
 
@@ -25,23 +26,35 @@ struct HarvestSource {
     timespec since{};
     /// The base is a copy nobody else writes: what is there is what was there.
     bool pinned = false;
-    /// Relative paths that the host put below the overlay (mount points, hidden places): never a change.
+    /// Relative paths that the host put below the overlay (mount points, hidden places): never a change, nor is
+    /// anything beneath them.
     std::vector<std::string> notOurs;
+    /// Whose marks the mount obeyed. By default as the jail mounts: the user's own unless the caller is root.
+    std::optional<MarkSpace> marks;
+    /// The directory by whose repository files are ignored, when the base has none of its own (a pinned commit's
+    /// files); empty: the base.
+    std::filesystem::path repository;
+    /// The user's own ignore rules (git's core.excludesFile), if the caller knows them.
+    std::filesystem::path excludesFile;
 };
 
 struct HarvestOptions {
     bool withIgnored = false;
+    /// Of paths looked at, ignored ones too.
     std::uint64_t maxEntries = 1'000'000;
     /// Of content read for digests, holes not counted.
     std::uint64_t maxBytes = std::uint64_t{64} << 30;
+    /// Of holes, which cost nothing on disk and still have to be hashed. A file beyond it is refused.
+    std::uint64_t maxHoles = std::uint64_t{4} << 30;
     /// Where the new contents go. Without it they are hashed and not kept.
     Objects* keep = nullptr;
 };
 
-/// Something in a layer that cannot be part of a change: a socket, a fifo, a device, a set-user-ID bit, a forged
-/// overlay attribute, a name that no change may have.
+/// Something in a layer that cannot be part of a change: a socket, a fifo, a device, a set-user-ID bit, a name that no
+/// change may have, a file that the caller may not read. The path is then not in `changes`, nor what a refused new
+/// directory holds. A forged overlay attribute is told here too, but only the attribute is left out.
 struct Unharvested {
-    std::string path;
+    std::string path;  ///< safe to show: what is not plain text in it is escaped
     std::string reason;
 };
 
@@ -55,8 +68,9 @@ struct Harvest {
 };
 
 /// What the layers say, compared with the base. Costs as much as there are changes, whatever the size of the base.
-/// Never follows a link, never opens anything but regular files and directories, never runs a program. Throws Error
-/// beyond the options' bounds, and when a layer cannot be read.
+/// Never follows a link, never opens anything but regular files and directories, never runs a program. No command may
+/// be running in the sandbox; the base may be written by others meanwhile. Throws Error beyond the options' bounds, and
+/// when a layer cannot be read.
 Harvest harvest(const HarvestSource& source, const HarvestOptions& options);
 
 /// The clock that stamps inodes: coarser than the wall clock, and never ahead of it.

@@ -112,6 +112,15 @@ std::optional<std::string> pathFault(std::string_view path) {
     return std::nullopt;
 }
 
+ChangeKind kindOf(const PathChange& change) {
+    if (!change.after) return ChangeKind::kDeleted;
+    if (!change.beforeKnown) return ChangeKind::kModified;
+    if (!change.before) return ChangeKind::kAdded;
+    if (change.before->type != change.after->type) return ChangeKind::kTypeChanged;
+    const bool sameContent = change.before->digest == change.after->digest && change.before->size == change.after->size;
+    return sameContent ? ChangeKind::kModeChanged : ChangeKind::kModified;
+}
+
 ChangeSet::ChangeSet(std::vector<PathChange> changes) : changes_(std::move(changes)) {
     for (const PathChange& change : changes_) {
         requirePlain(change.path);

@@ -41,6 +41,20 @@ struct PathChange {
     bool operator==(const PathChange&) const = default;
 };
 
+enum class ChangeKind { kAdded, kModified, kDeleted, kModeChanged, kTypeChanged };
+
+inline constexpr std::array kChangeKinds{
+    Name<ChangeKind>{ChangeKind::kAdded, "added"},
+    Name<ChangeKind>{ChangeKind::kModified, "modified"},
+    Name<ChangeKind>{ChangeKind::kDeleted, "deleted"},
+    Name<ChangeKind>{ChangeKind::kModeChanged, "mode-changed"},
+    Name<ChangeKind>{ChangeKind::kTypeChanged, "type-changed"},
+};
+
+/// What people call the transition. One whose `before` is unknown is a deletion or, for want of better knowledge, a
+/// modification.
+ChangeKind kindOf(const PathChange& change);
+
 /// A sorted list of path transitions; its digest is its identity.
 class ChangeSet {
   public:

@@ -1,0 +1,333 @@
+#include "stages/changes/harvester.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "store/model/error.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace {
+
+/// Stands for the base among the layers: below all of them.
+constexpr std::size_t kBaseLayer = std::numeric_limits<std::size_t>::max();
+
+std::string join(const std::string& directory, std::string_view name) {
+    std::string path;
+    path.reserve(directory.size() + 1 + name.size());
+    path += directory;
+    if (!directory.empty()) path += '/';
+    path += name;
+    return path;
+}
+
+bool isAbove(const DirectoryItem& a, const DirectoryItem& b) {
+    const int order = a.name.compare(b.name);
+    return order != 0 ? order < 0 : a.layer < b.layer;
+}
+
+}  // namespace
+
+Harvester::Harvester(const HarvestSource& source, const HarvestOptions& options)
+    : source_(source),
+      options_(options),
+      marks_(source.marks.value_or(::geteuid() == 0 ? MarkSpace::kTrusted : MarkSpace::kUser)),
+      base_(source.base, source.since, source.pinned),
+      contents_(options.maxBytes, options.maxHoles),
+      ignored_(source.repository.empty() ? source.base : source.repository, source.excludesFile),
+      notOurs_(source.notOurs.begin(), source.notOurs.end()) {}
+
+Harvest Harvester::run() {
+    Place top;
+    for (std::size_t i = 0; i < source_.layers.size(); ++i) top.layers.push_back(i);
+    top.base = base_.probe(base_.root(), ".", true);
+    top.scope = ignored_.outermost();
+    waiting_.push_back(std::move(top));
+    while (!waiting_.empty()) {
+        const Place place = std::move(waiting_.back());
+        waiting_.pop_back();
+        visit(place);
+    }
+    return finish();
+}
+
+void Harvester::visit(const Place& place) {
+    Visit visit{.place = place, .scope = place.scope};
+    visit.firstDraft = drafts_.size();
+    if (!openLayers(visit) || !judgeDirectory(visit) || !openBase(visit)) return;
+    visit.firstDraft = drafts_.size();
+    visit.firstChild = waiting_.size();
+    std::vector<DirectoryItem> items = listNames(visit);
+    std::sort(items.begin(), items.end(), isAbove);
+    if (place.ignored != Ignored::kWholly) readRules(visit, items);
+    judgeNames(visit, items);
+    settleAbsent(visit);
+}
+
+// False when the directory cannot be told of.
+bool Harvester::openLayers(Visit& visit) {
+    visit.shines = visit.place.shines;
+    for (const std::size_t number : visit.place.layers) {
+        FileDescriptor layer = openBeneath(source_.layers[number], visit.place.path, false);
+        struct stat info {};
+        if (!layer || ::fstat(layer.get(), &info) != 0) {
+            if (errno == EACCES && !visit.place.path.empty()) {
+                refuse(visit.place.path, "the directory cannot be read: " + errnoText(errno));
+                return false;
+            }
+            throw Error(ErrorCode::kInfrastructure, "cannot open '{}' of a sandbox's layer: {}",
+                        printable(visit.place.path), errnoText(errno));
+        }
+        const OverlayMarks marks = readMarks(layer.get(), marks_);
+        reportForged(visit.place.path, marks);
+        if (marks.unbelievable) {
+            refuse(visit.place.path, "it has the attribute " + *marks.unbelievable + ", which no sandbox writes");
+            return false;
+        }
+        if (visit.layers.empty()) visit.top = info;
+        visit.layers.push_back(std::move(layer));
+        visit.numbers.push_back(number);
+        visit.origin = marks.origin;
+        if (!marks.opaque) continue;
+        visit.shines = false;
+        break;
+    }
+    return true;
+}
+
+bool Harvester::openBase(Visit& visit) {
+    const Place& place = visit.place;
+    visit.absentKnown = place.base.known;
+    visit.trusted = place.trusted;
+    if (!place.base.isDirectory()) return true;
+    FileDescriptor base = openBeneath(base_.root(), place.path, true);
+    if (!base && (errno == EACCES || errno == EXDEV)) {
+        refuse(place.path, errno == EXDEV ? "another file system is mounted there in the base"
+                                          : "the base's directory cannot be read: " + errnoText(errno));
+        return false;
+    }
+    struct stat info {};
+    const bool same = base && ::fstat(base.get(), &info) == 0 && info.st_ino == place.base.info.st_ino &&
+                      info.st_dev == place.base.info.st_dev;
+    visit.absentKnown = false;
+    visit.trusted = same && (place.path.empty() || isTheSame(visit, base.get(), info));
+    if (same) visit.base = std::move(base);
+    return true;
+}
+
+// A name leads to another directory only after a stamp on the directory above, and on the one that was moved there.
+// Where others have come and gone in both, overlayfs may have noted which one was copied up.
+bool Harvester::isTheSame(const Visit& visit, int directory, const struct stat& info) const {
+    const Place& place = visit.place;
+    return place.trusted && (place.unmoved || base_.isOld(info) || isOrigin(visit.origin, directory));
+}
+
+// The change of the directory itself. False when nothing in it can be told of either.
+bool Harvester::judgeDirectory(const Visit& visit) {
+    const Place& place = visit.place;
+    if (place.path.empty() || place.judged || (place.ignored == Ignored::kWholly && !options_.withIgnored)) return true;
+    std::optional<Entry> after;
+    if (!visit.layers.empty()) after = Entry{EntryType::kDirectory, visit.top.st_mode & 0777, {}, 0};
+    std::optional<Entry> before = place.before;
+    if (place.base.isDirectory()) {
+        // Others who add or remove a file there stamp the directory too: that alone does not change it.
+        if (after && (place.base.info.st_mode & 07777) == (visit.top.st_mode & 07777)) return true;
+        if (place.base.known) before = Entry{EntryType::kDirectory, place.base.info.st_mode & 0777, {}, 0};
+    }
+    const bool told = record(place.path, place.base, before, after, visit.top.st_mode);
+    if (!told && !after) keepInPlace(Subject{.path = place.path, .base = place.base}, false);
+    return told || place.base.isDirectory();
+}
+
+std::vector<DirectoryItem> Harvester::listNames(const Visit& visit) {
+    std::vector<DirectoryItem> items;
+    const auto list = [&](int directory, std::size_t layer) {
+        const int error = listDirectory(directory, layer, items);
+        if (error != 0)
+            throw Error(ErrorCode::kInfrastructure, "cannot list '{}': {}", printable(visit.place.path),
+                        errnoText(error));
+    };
+    for (std::size_t i = 0; i < visit.layers.size(); ++i) list(visit.layers[i].get(), i);
+    if (!visit.shines && visit.base) list(visit.base.get(), kBaseLayer);
+    return items;
+}
+
+// Of the tree as the sandbox saw it last. Of a directory that is gone, the rules that were there.
+void Harvester::readRules(Visit& visit, std::span<const DirectoryItem> items) {
+    if (visit.scope == IgnoredPaths::kNone) return;
+    const DirectoryItem wanted{".gitignore", 0, 0};
+    const auto found = std::lower_bound(items.begin(), items.end(), wanted, isAbove);
+    int directory = visit.base && (visit.shines || visit.layers.empty()) ? visit.base.get() : -1;
+    if (found != items.end() && found->name == wanted.name && found->layer != kBaseLayer)
+        directory = found->type == DT_REG ? visit.layers[found->layer].get() : -1;
+    if (directory < 0) return;
+    if (const auto rules = readPlainFile(directory, wanted.name, IgnoredPaths::kRulesCap))
+        visit.scope = ignored_.within(visit.scope, visit.place.path, *rules);
+}
+
+void Harvester::judgeNames(Visit& visit, std::span<const DirectoryItem> items) {
+    while (!items.empty()) {
+        std::size_t same = 1;
+        while (same < items.size() && items[same].name == items.front().name) ++same;
+        const bool inBase = items[same - 1].layer == kBaseLayer;
+        judgeName(visit, items.first(inBase ? same - 1 : same), items.front().name.c_str());
+        items = items.subspan(same);
+    }
+}
+
+void Harvester::settleAbsent(const Visit& visit) {
+    bool known = visit.absentKnown;
+    struct stat info {};
+    // After the last name was looked up: whoever made or removed one before that has stamped the directory.
+    if (visit.base) known = visit.trusted && ::fstat(visit.base.get(), &info) == 0 && base_.isOld(info);
+    for (std::size_t i = visit.firstDraft; i < drafts_.size(); ++i)
+        if (drafts_[i].wasAbsent) drafts_[i].change.beforeKnown = known;
+    for (std::size_t i = visit.firstChild; i < waiting_.size(); ++i) {
+        if (!waiting_[i].base.present) waiting_[i].base.known = known;
+        waiting_[i].unmoved = known;
+    }
+    if (!known) return;
+    // Gone here and known to have never been there: no change.
+    const auto first = drafts_.begin() + static_cast<std::ptrdiff_t>(visit.firstDraft);
+    drafts_.erase(
+        std::remove_if(first, drafts_.end(), [](const Draft& draft) { return draft.wasAbsent && !draft.change.after; }),
+        drafts_.end());
+}
+
+void Harvester::judgeName(Visit& visit, std::span<const DirectoryItem> items, const char* name) {
+    countEntry();
+    Subject subject{.items = items, .name = name, .path = join(visit.place.path, name)};
+    if (visit.base) subject.base = base_.probe(visit.base.get(), name, visit.trusted);
+    if (isLeftAlone(subject)) return keepInPlace(subject, false);
+    const bool gone = isGone(visit, subject);
+    const bool isDirectory = gone ? subject.base.isDirectory() : items.front().type == DT_DIR;
+    subject.ignored = ignoredAt(visit, subject, isDirectory);
+    if (countIgnored(visit, subject)) return;
+    if (const auto fault = pathFault(subject.path)) {
+        keepInPlace(subject, false);
+        return refuse(subject.path, "the name cannot be part of a change: " + *fault);
+    }
+    judgeSubject(visit, subject);
+}
+
+bool Harvester::isLeftAlone(const Subject& subject) const {
+    return std::string_view(subject.name) == ".git" || (!notOurs_.empty() && notOurs_.contains(subject.path));
+}
+
+// A whiteout, or a name that only the hidden base has.
+bool Harvester::isGone(const Visit& visit, const Subject& subject) {
+    if (subject.items.empty()) return true;
+    if (subject.items.front().type != DT_CHR) return false;
+    struct stat info {};
+    return ::fstatat(layerOf(visit, subject), subject.name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISCHR(info.st_mode) &&
+           info.st_rdev == 0;
+}
+
+int Harvester::layerOf(const Visit& visit, const Subject& subject) {
+    return visit.layers[subject.items.front().layer].get();
+}
+
+Harvester::Ignored Harvester::ignoredAt(const Visit& visit, const Subject& subject, bool isDirectory) {
+    if (visit.place.ignored == Ignored::kWholly) return Ignored::kWholly;
+    if (visit.place.ignored == Ignored::kNo && !ignored_.isExcluded(visit.scope, subject.path, isDirectory))
+        return Ignored::kNo;
+    if (!isDirectory) return ignored_.isTracked(subject.path) ? Ignored::kNo : Ignored::kWholly;
+    const bool wasTrackedFile = subject.base.present && !subject.base.isDirectory() && ignored_.isTracked(subject.path);
+    return wasTrackedFile || ignored_.hasTrackedBeneath(subject.path) ? Ignored::kUnlessTracked : Ignored::kWholly;
+}
+
+// True when that was all there is to say.
+bool Harvester::countIgnored(Visit& visit, const Subject& subject) {
+    if (subject.ignored != Ignored::kWholly) return false;
+    const bool gone = isGone(visit, subject);
+    if (gone ? subject.base.present && !subject.base.isDirectory() : subject.items.front().type != DT_DIR)
+        ++result_.ignored;
+    if (options_.withIgnored) return false;
+    if (gone) keepInPlace(subject, true);
+    if (!gone && subject.items.front().type == DT_DIR) {
+        pushDirectory(visit, subject, std::nullopt);
+    } else if (subject.base.isDirectory()) {
+        pushGone(visit, subject, true);
+    }
+    return true;
+}
+
+void Harvester::pushDirectory(const Visit& visit, const Subject& subject, std::optional<Entry> before) {
+    Place place{.path = subject.path, .base = subject.base, .before = std::move(before), .trusted = visit.trusted};
+    place.shines = visit.shines;
+    place.scope = visit.scope;
+    place.ignored = subject.ignored;
+    for (const DirectoryItem& item : subject.items) {
+        // Anything else in a lower layer hides what lies below it.
+        if (item.type != DT_DIR) place.shines = false;
+        if (item.type != DT_DIR) break;
+        place.layers.push_back(visit.numbers[item.layer]);
+    }
+    waiting_.push_back(std::move(place));
+}
+
+void Harvester::pushGone(const Visit& visit, const Subject& subject, bool judged) {
+    Place place{
+        .path = subject.path, .base = subject.base, .trusted = visit.trusted, .shines = false, .judged = judged};
+    place.scope = visit.scope;
+    place.ignored = ignoredAt(visit, subject, true);
+    waiting_.push_back(std::move(place));
+}
+
+void Harvester::refuse(std::string_view path, std::string reason) {
+    result_.refused.push_back({path.empty() ? "." : printable(path), std::move(reason)});
+}
+
+void Harvester::reportForged(std::string_view path, const OverlayMarks& marks) {
+    for (const std::string& name : marks.forged)
+        refuse(path, "its attribute " + printable(name) + " imitates an overlay's; it had no effect and is left out");
+}
+
+// What stays in the base keeps every directory above it in place.
+void Harvester::keepInPlace(const Subject& subject, bool ignored) {
+    if (!subject.base.present) return;
+    const std::string& path = subject.path;
+    for (std::size_t end = path.rfind('/'); end != std::string::npos; end = path.rfind('/', end - 1)) {
+        Kept& kept = kept_.try_emplace(path.substr(0, end), Kept{path, ignored}).first->second;
+        if (!ignored && kept.onlyIgnored) kept = {path, false};
+        if (end == 0) break;
+    }
+}
+
+void Harvester::countEntry() {
+    if (++entries_ > options_.maxEntries)
+        throw Error(ErrorCode::kNotAllowed, "file count limit: more than {} paths were changed", options_.maxEntries)
+            .hint("remove what need not be part of the change");
+}
+
+bool Harvester::mayGo(const Draft& draft) {
+    const auto& after = draft.change.after;
+    if (!draft.wasDirectory || (after && after->type == EntryType::kDirectory)) return true;
+    const auto kept = kept_.find(draft.change.path);
+    if (kept == kept_.end()) return true;
+    // As git: what is ignored stays, and so does the directory around it.
+    if (after || !kept->second.onlyIgnored)
+        refuse(draft.change.path,
+               "the directory still holds '" + printable(kept->second.path) + "', which is not part of the change");
+    return false;
+}
+
+Harvest Harvester::finish() {
+    std::vector<PathChange> changes;
+    for (Draft& draft : drafts_)
+        if (mayGo(draft)) changes.push_back(std::move(draft.change));
+    result_.changes = ChangeSet(std::move(changes));
+    for (const PathChange& change : result_.changes.changes())
+        if (!change.beforeKnown) result_.baseMoved.push_back(change.path);
+    std::sort(result_.refused.begin(), result_.refused.end(),
+              [](const Unharvested& a, const Unharvested& b) { return a.path < b.path; });
+    return std::move(result_);
+}
+
+}  // namespace gradus
