@@ -8,9 +8,9 @@ needed_to_build=(
     libbenchmark-dev libfmt-dev libgtest-dev librapidcheck-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
     libtomlplusplus-dev libzstd-dev nlohmann-json3-dev
 )
-# clang is for the fuzzer, python3 for the second verifier of the audit log; the others make and mount the disks that the
-# power-cut tests break.
-needed_to_test=(clang-14 libclang-rt-14-dev e2fsprogs mount python3 xfsprogs)
+# clang is for the fuzzer, python3 for the second verifier of the audit log, git for clones of repositories; the others
+# make and mount the disks that the power-cut tests break and that projects lie on.
+needed_to_test=(btrfs-progs clang-14 libclang-rt-14-dev e2fsprogs git mount python3 xfsprogs)
 # One version of clang's tools everywhere: another one formats and warns differently.
 needed_to_lint=(clang-14 clang-format-14 clang-tidy-14 git shellcheck)
 

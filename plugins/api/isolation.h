@@ -49,12 +49,21 @@ struct PrivateDirectory {
     mode_t mode = 0700;
 };
 
+/// A small file of the sandbox's own, owned by the command's user, for what must not be shown as the host has it. Its
+/// target lies below a private directory.
+struct PrivateFile {
+    std::filesystem::path target;
+    std::string content;
+    mode_t mode = 0644;
+};
+
 /// What a command sees. Everything not named here is the host's, read-only; the narrower path always wins over the
 /// broader. /tmp and /run are private, /dev and /proc fresh, whether named or not.
 struct Workspace {
     std::vector<Overlay> overlays;
     std::vector<ReadOnlyBind> binds;
     std::vector<PrivateDirectory> directories;
+    std::vector<PrivateFile> files;
     /// Shown as empty: directories and files. One that does not exist is skipped.
     std::vector<std::filesystem::path> hidden;
     std::string hostname = "sandbox";

@@ -33,6 +33,7 @@ std::set<std::string> namedTargets(const JailSetup& setup) {
     for (const JailOverlay& overlay : setup.overlays) targets.insert(overlay.target);
     for (const JailBind& bind : setup.binds) targets.insert(bind.target);
     for (const JailPrivate& directory : setup.privates) targets.insert(directory.target);
+    for (const JailFile& file : setup.files) targets.insert(file.target);
     return targets;
 }
 
@@ -67,6 +68,8 @@ JailSetup toJail(const Workspace& workspace, const Limits& limits, Network netwo
         setup.binds.push_back({bind.source.native(), bind.target.native(), bind.optional});
     for (const PrivateDirectory& directory : workspace.directories)
         setup.privates.push_back({directory.target.native(), directory.mode});
+    for (const PrivateFile& file : workspace.files)
+        setup.files.push_back({file.target.native(), file.content, file.mode});
     for (const fs::path& path : workspace.hidden) setup.hidden.push_back(path.native());
     setup.limits = limits;
     addDefaults(setup);

@@ -15,14 +15,14 @@ struct CloneRequest {
     std::filesystem::path project;    ///< real path
     std::filesystem::path directory;  ///< where the command starts: the project or below it
     /// The project's bytes, if they are not the directory itself: layers of earlier snapshots and a materialised
-    /// commit, topmost first. Empty: the directory as it is.
+    /// commit (clone_commit.h), topmost first. Empty: the directory as it is.
     std::vector<std::filesystem::path> lowers;
     /// Layers on disk for the project's changes; absent: in memory, gone with the sandbox.
     std::optional<std::filesystem::path> upper;
     std::optional<std::filesystem::path> work;
     Environment environment;          ///< the caller's
     std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
-    std::vector<std::string> hide;    ///< patterns below the project that are shown empty
+    std::vector<std::string> hide;    ///< patterns below the project that are shown empty (policies/language/glob.h)
     std::vector<std::filesystem::path> hiddenPaths;  ///< the state directory, stage targets
 };
 
@@ -43,9 +43,13 @@ struct ClonePlan {
     std::vector<HomeEntry> home;
     std::vector<std::string> notes;    ///< what a person should know: a nested mount that is shown read-only, …
     std::vector<std::string> notOurs;  ///< for the harvest: relative places below the project that the plan covers
+    /// Indices of overlays besides the project's that hold its state: a git directory elsewhere, mounts below the
+    /// project. They are in memory; a sandbox that is kept gives them layers on disk as well.
+    std::vector<std::size_t> alsoKept;
 };
 
 /// Reads the file system, changes nothing. Throws Error for a project that cannot be cloned, with the reason and cure.
+/// The project's overlay is made to survive a power cut (disposable = false) if `upper` is given.
 ClonePlan planClone(const CloneRequest& request);
 
 /// A command that means another program inside than outside, or none: the line to tell a person.

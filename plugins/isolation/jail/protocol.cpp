@@ -138,6 +138,14 @@ JailPrivate readPrivate(Reader& reader) {
     return directory;
 }
 
+JailFile readFile(Reader& reader) {
+    JailFile file;
+    file.target = reader.text();
+    file.content = reader.text();
+    file.mode = reader.small(0777);
+    return file;
+}
+
 // An absolute path in its one normal spelling: no empty, "." or ".." component, no trailing slash.
 bool isPlainPath(std::string_view path) {
     if (path.size() < 2 || path.size() > 4000 || path[0] != '/') return false;
@@ -183,6 +191,7 @@ std::vector<std::string> targetsOf(const JailSetup& setup) {
     for (const JailOverlay& overlay : setup.overlays) targets.push_back(overlay.target);
     for (const JailBind& bind : setup.binds) targets.push_back(bind.target);
     for (const JailPrivate& directory : setup.privates) targets.push_back(directory.target);
+    for (const JailFile& file : setup.files) targets.push_back(file.target);
     return targets;
 }
 
@@ -226,6 +235,12 @@ std::string encode(const JailSetup& setup) {
         writer.text(directory.target);
         writer.number(directory.mode);
     }
+    writer.number(setup.files.size());
+    for (const JailFile& file : setup.files) {
+        writer.text(file.target);
+        writer.text(file.content);
+        writer.number(file.mode);
+    }
     writer.texts(setup.hidden);
     writeLimits(writer, setup.limits);
     return writer.take();
@@ -243,6 +258,7 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     setup.overlays = reader.list<JailOverlay>([&] { return readOverlay(reader); });
     setup.binds = reader.list<JailBind>([&] { return readBind(reader); });
     setup.privates = reader.list<JailPrivate>([&] { return readPrivate(reader); });
+    setup.files = reader.list<JailFile>([&] { return readFile(reader); });
     setup.hidden = reader.texts();
     setup.limits = readLimits(reader);
     return whole(reader, std::move(setup));

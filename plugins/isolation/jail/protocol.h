@@ -60,6 +60,14 @@ struct JailPrivate {
     bool operator==(const JailPrivate&) const = default;
 };
 
+struct JailFile {
+    std::string target;
+    std::string content;
+    std::uint32_t mode = 0644;
+
+    bool operator==(const JailFile&) const = default;
+};
+
 struct JailSetup {
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
@@ -70,6 +78,7 @@ struct JailSetup {
     std::vector<JailOverlay> overlays;
     std::vector<JailBind> binds;
     std::vector<JailPrivate> privates;
+    std::vector<JailFile> files;
     std::vector<std::string> hidden;
     Limits limits;
 

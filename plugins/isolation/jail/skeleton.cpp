@@ -35,7 +35,7 @@ struct Sources {
 /// One thing to put at one place. Sorted by target, a directory comes before what lies in it, so that the narrower
 /// rule always covers the broader one.
 struct Placement {
-    enum class Kind { kHide, kBind, kOverlay, kPrivate };
+    enum class Kind { kHide, kBind, kOverlay, kPrivate, kFile };
     std::string target;
     Kind kind;
     std::size_t index;
@@ -162,6 +162,7 @@ class Builder {
         add(setup_.overlays, Placement::Kind::kOverlay);
         add(setup_.binds, Placement::Kind::kBind);
         add(setup_.privates, Placement::Kind::kPrivate);
+        add(setup_.files, Placement::Kind::kFile);
         for (std::size_t i = 0; i < setup_.hidden.size(); ++i)
             all.push_back({setup_.hidden[i], Placement::Kind::kHide, i});
         std::stable_sort(all.begin(), all.end());
@@ -178,6 +179,8 @@ class Builder {
                 return placeOverlay(placement.index);
             case Placement::Kind::kPrivate:
                 return placePrivate(placement.index);
+            case Placement::Kind::kFile:
+                return placeFile(setup_.files[placement.index]);
         }
         return std::nullopt;
     }
@@ -252,6 +255,22 @@ class Builder {
         if (auto failed = cloneTree(scratch, name, false, kWritable, mounted)) return failed;
         skeleton_.writable.push_back(directory.target);
         return attachAt(directory.target, true, mounted);
+    }
+
+    // Written into the private directory itself, not mounted: a program may replace the file as any other.
+    Attempt placeFile(const JailFile& file) {
+        const std::size_t slash = file.target.rfind('/');
+        Descriptor parent;
+        if (auto failed = makeMountPoint(skeleton_, file.target.substr(0, slash), true, parent)) return failed;
+        const std::string name = file.target.substr(slash + 1);
+        const Descriptor made(
+            ::openat(parent.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (!made) return failure("private file", file.target);
+        const ssize_t written = ::write(made.get(), file.content.data(), file.content.size());
+        if (written != static_cast<ssize_t>(file.content.size()) || ::fchown(made.get(), setup_.uid, setup_.gid) != 0 ||
+            ::fchmod(made.get(), file.mode) != 0)
+            return failure("private file", file.target);
+        return std::nullopt;
     }
 
     Attempt attachAt(const std::string& target, bool isDirectory, const Descriptor& mounted) {

@@ -26,6 +26,7 @@ JailSetup sampleSetup() {
                       {"/opt", {"/opt"}, "", "", true}};
     setup.binds = {{"/etc/hosts", "/run/hosts", true}};
     setup.privates = {{"/tmp", 01777}};
+    setup.files = {{"/tmp/note", "text\n", 0600}};
     setup.hidden = {"/root", "/home"};
     setup.limits = limitsOf({{LimitName::kMemory, 1U << 30}, {LimitName::kWallTime, 30'000}});
     setup.limits[LimitName::kTasks] = Limit{100, false};

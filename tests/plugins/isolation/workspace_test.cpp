@@ -56,6 +56,17 @@ TEST_F(WorkspaceView, MadeDirectoriesHaveTheModesAskedFor) {
     EXPECT_EQ(outcome.out.text(), "700\n1741\n755\n755\n755\n1777\n755\nwritten\nrefused\n") << describe(outcome);
 }
 
+TEST_F(WorkspaceView, AFileOfItsOwnHasItsBytesAndCanBeReplaced) {
+    const HostProject project(someone());
+    Workspace workspace = workspaceOf(project);
+    workspace.directories = {{"/home/someone", 0700}};
+    workspace.files = {{"/home/someone/.config/tool", "line\n", 0640}};
+    const auto sandbox = backend().open(workspace, {}, Network::kNone, someone());
+    const Outcome outcome =
+        sandbox->run(shell("cd /home/someone/.config; cat tool; stat -c '%a %u' tool; echo more >> tool && cat tool"));
+    EXPECT_EQ(outcome.out.text(), fmt::format("line\n640 {}\nline\nmore\n", someone().uid)) << describe(outcome);
+}
+
 // NS19
 TEST_F(WorkspaceView, NoStagingPlaceIsInView) {
     const Outcome outcome = runShell(

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace gradus {
+
+/// The tree of a commit as a directory.
+struct MaterialisedCommit {
+    std::filesystem::path tree;      ///< for CloneRequest::lowers; never to be written
+    std::string commit;              ///< its full name
+    std::vector<std::string> notes;  ///< a submodule that is left empty, files that git LFS keeps elsewhere
+};
+
+/// Writes the tree of `commit` (a full or short name, a branch, a tag) of the project's repository below
+/// `cacheDirectory`, once: the second call finds it there. If the project is a part of its repository, the same part of
+/// the commit. Exactly the commit's bytes, modes and links: no filter, hook or attribute has a say. Safe to call at
+/// once from several processes and to be killed at any time; a directory that is there is whole, also after a power
+/// cut. As root the files belong to the project's owner.
+/// Throws Error: no repository, one that belongs to somebody else, no such commit, a tree that no file system should
+/// hold, a full disk.
+MaterialisedCommit materialise(const std::filesystem::path& project, const std::string& commit,
+                               const std::filesystem::path& cacheDirectory);
+
+}  // namespace gradus

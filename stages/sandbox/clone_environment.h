@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/state_directory.h"
+
+namespace gradus {
+
+/// A name or a value that looks like a password, a key or a token. Errs on the side of yes.
+bool looksSecret(std::string_view name, std::string_view value);
+
+/// Who the command is, in words; from the user database.
+struct CloneUser {
+    std::string name;
+    std::filesystem::path home;
+    std::filesystem::path shell;
+};
+
+/// The command's environment, whole: a few common names, the toolchains' own, and `passed`. Throws Error for a name in
+/// `passed` that no variable can have.
+std::vector<std::string> cloneEnvironment(const Environment& caller, const std::vector<std::string>& passed,
+                                          const CloneUser& user, const std::filesystem::path& directory);
+
+/// "${CARGO_HOME:-~/.cargo}/bin" with the caller's variables and that home. Empty if it is not absolute then.
+std::filesystem::path expandPlace(std::string_view pattern, const Environment& caller,
+                                  const std::filesystem::path& home);
+
+}  // namespace gradus

@@ -1,0 +1,273 @@
+#include "stages/sandbox/clone_mounts.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "stages/sandbox/clone_user.h"
+#include "store/model/error.h"
+#include "tests/stages/sandbox/clone_fixture.h"
+
+namespace gradus {
+namespace {
+
+namespace fs = std::filesystem;
+
+int shellOut(const std::string& script) { return ::system(script.c_str()); }
+
+TEST(CloneMounts, ReadsMountPointsWithTheirEscapes) {
+    const auto mounts = parseMounts(
+        "36 35 98:0 / / rw shared:1 - ext4 /dev/root rw\n"
+        "40 36 0:1 / /srv/a\\040b\\134c\\012d rw - tmpfs none rw\n"
+        "41 36 0:2 / /srv/x rw - tmpfs none rw\n"
+        "42 41 0:3 / /srv/x rw master:2 propagate_from:1 - xfs /dev/y rw\n"
+        "nonsense\n");
+    ASSERT_EQ(mounts.size(), 3U);
+    EXPECT_EQ(mounts[1].path, "/srv/a b\\c\nd");
+    EXPECT_EQ(mounts[2].type, "xfs") << "the topmost of two";
+    EXPECT_EQ(mountsBelow(mounts, "/srv").size(), 2U);
+    EXPECT_EQ(mountsBelow(mounts, "/srv/x").size(), 0U) << "the directory itself is not below itself";
+    EXPECT_EQ(mountsBelow(mounts, "/sr").size(), 0U);
+}
+
+TEST(CloneMounts, KnowsUsersByTheirLines) {
+    const auto users = parseUsers("root:x:0:0:root:/root:/bin/bash\nann:x:1000:100::/home/ann:/bin/zsh\nodd\nx:y:z\n");
+    ASSERT_EQ(users.size(), 2U);
+    EXPECT_EQ(users[1].name, "ann");
+    EXPECT_EQ(users[1].gid, 100U);
+    EXPECT_EQ(users[1].home, "/home/ann");
+    EXPECT_EQ(users[1].shell, "/bin/zsh");
+}
+
+TEST(CloneMounts, NamesFileSystemsThatCannotBeUsed) {
+    EXPECT_EQ(unfitAsLower("/proc"), "procfs");
+    EXPECT_EQ(unfitAsUpper("/sys"), "sysfs");
+    EXPECT_EQ(unfitAsLower("/"), std::nullopt);
+    EXPECT_TRUE(takesUserAttributes("/var/tmp"));
+    EXPECT_FALSE(takesUserAttributes("/proc"));
+}
+
+class CloneOfMounts : public CloneTest {};
+
+/// A mount of the test's own mount namespace, gone with it.
+class Mounted {
+  public:
+    Mounted(const fs::path& target, const std::string& command) : target_(target) {
+        made_ = shellOut(command + " '" + target.native() + "' 2>/dev/null") == 0;
+    }
+    ~Mounted() {
+        if (made_) ::umount2(target_.c_str(), MNT_DETACH);
+    }
+    Mounted(const Mounted&) = delete;
+    Mounted& operator=(const Mounted&) = delete;
+    bool isThere() const { return made_; }
+
+  private:
+    fs::path target_;
+    bool made_ = false;
+};
+
+// OV38
+TEST_F(CloneOfMounts, AMountBelowTheProjectHasACopyOfItsOwn) {
+    if (!isRoot()) GTEST_SKIP() << "only root can mount something below the project";
+    const FakeHome home(someone());
+    const fs::path data = home.project() / "da ta";
+    home.write("code/shop/da ta/x", "below\n");
+    const Mounted mounted(data, "mount -t tmpfs none");
+    ASSERT_TRUE(mounted.isThere());
+    home.write("code/shop/da ta/file", "mounted\n");
+    home.own(data);
+    const ClonePlan plan = planClone(home.request());
+    EXPECT_EQ(output(plan, "ls 'da ta'; cat 'da ta/file'; echo changed > 'da ta/file'; cat 'da ta/file'"),
+              "file\nmounted\nchanged\n");
+    std::ifstream file(data / "file");
+    std::string text;
+    std::getline(file, text);
+    EXPECT_EQ(text, "mounted");
+    EXPECT_EQ(plan.notOurs, std::vector<std::string>{"da ta"});
+    EXPECT_EQ(plan.alsoKept.size(), 1U);
+    EXPECT_TRUE(mentions(plan.notes, data.native())) << joined(plan.notes);
+}
+
+// OV38
+TEST_F(CloneOfMounts, AMountOfTheKernelIsEmptyAndAMountedFileReadOnly) {
+    if (!isRoot()) GTEST_SKIP() << "only root can mount something below the project";
+    const FakeHome home(someone());
+    home.write("code/shop/p/x", "");
+    home.write("code/shop/single", "old\n");
+    home.write("code/other", "other\n");
+    const Mounted proc(home.project() / "p", "mount -t proc none");
+    const Mounted file(home.project() / "single", "mount --bind " + (home.path() / "code/other").native());
+    ASSERT_TRUE(proc.isThere() && file.isThere());
+    const ClonePlan plan = planClone(home.request());
+    EXPECT_EQ(output(plan, "ls -A p; cat single; (echo x > single) 2>/dev/null || echo refused"), "other\nrefused\n");
+    EXPECT_EQ(plan.notes.size(), 2U) << joined(plan.notes);
+}
+
+// OV38: the kernel locks mounts to what they lie in for everybody but root.
+TEST_F(CloneOfMounts, AsAnOrdinaryUserAMountBelowIsRefusedByName) {
+    if (isRoot()) GTEST_SKIP() << "for an ordinary user";
+    CloneRequest request;
+    request.project = request.directory = "/dev";  // it has mounts below it nearly everywhere
+    request.environment = [](const std::string&) { return std::nullopt; };
+    const auto below = mountsBelow(hostMounts(), "/dev");
+    if (below.empty()) GTEST_SKIP() << "nothing is mounted below /dev";
+    try {
+        planClone(request);
+        FAIL() << "planned";
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(below.front().path.native()), std::string::npos) << error.what();
+        EXPECT_NE(error.hint().find("umount"), std::string::npos);
+    }
+}
+
+TEST_F(CloneOfMounts, ACacheWithAMountInItIsShownReadOnly) {
+    if (!isRoot()) GTEST_SKIP() << "only root can mount";
+    const FakeHome home(someone());
+    home.write(".cargo/registry/x", "");
+    const Mounted mounted(home.path() / ".cargo/registry", "mount -t tmpfs none");
+    ASSERT_TRUE(mounted.isThere());
+    home.write(".cargo/registry/index", "kept\n");
+    const ClonePlan plan = planClone(home.request());
+    EXPECT_EQ(output(plan, "cat ~/.cargo/registry/index; (echo x > ~/.cargo/y) 2>/dev/null || echo refused"),
+              "kept\nrefused\n");
+    EXPECT_TRUE(mentions(plan.notes, "/.cargo is shown read-only")) << joined(plan.notes);
+}
+
+struct DiskImage {
+    const char* name;
+    const char* make;
+};
+class CloneOnDisk : public CloneTest, public ::testing::WithParamInterface<DiskImage> {};
+
+// OV39, and the file systems people have.
+TEST_P(CloneOnDisk, TheProjectCanLieThereAndSoCanTheLayers) {
+    if (!isRoot()) GTEST_SKIP() << "mounting a disk image needs root";
+    const HostProject place(someone());
+    const fs::path image = place.path() / "image";
+    const fs::path disk = place.path() / "disk";
+    const std::string quiet = " >/dev/null 2>&1";
+    ASSERT_EQ(::mkdir(disk.c_str(), 0755), 0);
+    const std::string tool = std::string(GetParam().make).substr(0, std::string(GetParam().make).find(' '));
+    if (shellOut("PATH=$PATH:/usr/sbin:/sbin command -v " + tool + quiet) != 0)
+        GTEST_SKIP() << tool << " is not installed";
+    ASSERT_EQ(shellOut("truncate -s 400M " + image.native() + " && PATH=$PATH:/usr/sbin:/sbin " + GetParam().make +
+                       " " + image.native() + quiet),
+              0);
+    const Mounted mounted(disk, "mount -o loop " + image.native());
+    if (!mounted.isThere()) GTEST_SKIP() << "this kernel cannot mount " << GetParam().name << " from a loop device";
+    ASSERT_EQ(::chmod(disk.c_str(), 0777), 0);
+    {
+        const FakeHome home(someone(), disk);
+        for (const bool onDisk : {false, true}) {
+            CloneRequest request = home.request();
+            if (onDisk) {
+                request.upper = disk / "upper";
+                request.work = disk / "work";
+                for (const fs::path& layer : {*request.upper, *request.work}) {
+                    ASSERT_EQ(::mkdir(layer.c_str(), 0755), 0);
+                    home.own(layer);
+                }
+                request.hiddenPaths = {disk / "upper", disk / "work"};
+            }
+            EXPECT_EQ(output(planClone(request),
+                             "cat README.md; echo new > README.md; mkdir d && mv README.md d && cat d/README.md; ls"),
+                      "hello\nnew\nd\n")
+                << GetParam().name << (onDisk ? ", layers there too" : "");
+            std::ifstream file(home.project() / "README.md");
+            std::string text;
+            std::getline(file, text);
+            EXPECT_EQ(text, "hello");
+        }
+    }
+}
+INSTANTIATE_TEST_SUITE_P(FileSystems, CloneOnDisk,
+                         ::testing::Values(DiskImage{"ext4", "mkfs.ext4 -q"}, DiskImage{"xfs", "mkfs.xfs -q"},
+                                           DiskImage{"btrfs", "mkfs.btrfs -q"}),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST_F(CloneOfMounts, TheProjectCanLieInMemory) {
+    struct stat info {};
+    if (::stat("/dev/shm", &info) != 0 || ::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no /dev/shm";
+    const FakeHome home(someone());
+    if (!isRoot()) GTEST_SKIP() << "only root can mount something";
+    const Mounted mounted(home.path() / "code", "mount -t tmpfs none");
+    ASSERT_TRUE(mounted.isThere());
+    home.write("code/shop/README.md", "in memory\n");
+    EXPECT_EQ(output(planClone(home.request()), "cat README.md; rm -r ../shop/README.md; ls"), "in memory\n");
+}
+
+// OV39: as in a container.
+TEST_F(CloneOfMounts, TheProjectCanLieOnAnOverlayButItsLayersCannot) {
+    if (!isRoot()) GTEST_SKIP() << "only root can mount an overlay here";
+    const FakeHome home(someone());
+    const HostProject layers(someone());
+    for (const char* name : {"l", "u", "w"}) ASSERT_EQ(::mkdir((layers.path() / name).c_str(), 0755), 0);
+    const std::string base = layers.path().native();
+    const Mounted mounted(home.path() / "code", "mount -t overlay none -o lowerdir=" + base + "/l,upperdir=" + base +
+                                                    "/u,workdir=" + base + "/w");
+    if (!mounted.isThere()) GTEST_SKIP() << "no overlay on this file system";
+    home.write("code/shop/README.md", "stacked\n");
+    CloneRequest request = home.request();
+    EXPECT_EQ(output(planClone(request), "cat README.md; echo x > README.md; rm README.md; ls"), "stacked\n");
+    request.upper = home.path() / "code";
+    request.work = home.path() / "code";
+    try {
+        planClone(request);
+        FAIL() << "planned";
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("overlayfs"), std::string::npos) << error.what();
+        EXPECT_NE(error.hint().find("GRADUS_HOME"), std::string::npos);
+    }
+}
+
+/// A socket that is listened on.
+class Listener {
+  public:
+    explicit Listener(const fs::path& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        path.native().copy(address.sun_path, sizeof address.sun_path - 1);
+        EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0) << path;
+        EXPECT_EQ(::listen(fd_, 1), 0);
+        EXPECT_EQ(::chmod(path.c_str(), 0777), 0);
+    }
+    ~Listener() { ::close(fd_); }
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+  private:
+    int fd_;
+};
+
+// NW5: neither outside of the project nor in it can a host's socket be spoken to.
+TEST_F(CloneOfMounts, SocketsOfTheHostCannotBeReached) {
+    if (shellOut("command -v python3 >/dev/null") != 0) GTEST_SKIP() << "python3 is not installed";
+    const FakeHome home(someone());
+    const fs::path parent = isRoot() ? "/opt" : "/dev/shm";
+    const HostProject place(someone(), parent);
+    const Listener outside(place.path() / "s");
+    const Listener inProject(home.project() / "s");
+    const Listener inTools([&] {
+        home.write(".nvm/x", "");
+        return home.path() / ".nvm/s";
+    }());
+    const ClonePlan plan = planClone(home.request());
+    const std::string script = fmt::format(
+        "for s in {}/s {}/s ~/.nvm/s; do /usr/bin/python3 -c 'import socket,sys; "
+        "socket.socket(socket.AF_UNIX).connect(sys.argv[1])' $s 2>/dev/null && echo reached $s; done; echo done",
+        place.path().native(), home.project().native());
+    EXPECT_EQ(output(plan, script), "done\n");
+    // The proof that the question can be answered otherwise.
+    EXPECT_NE(onHost(plan.environment, "/", script, plan.identity).find("reached"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gradus
