@@ -1,6 +1,7 @@
 // Kept sandboxes: rows and layers between commands.
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <random>
@@ -191,9 +192,11 @@ TEST_F(KeptTest, SquashingShowsTheSame) {
     EXPECT_EQ(sandboxes().view(sandbox.id).depth, Sandboxes::kMostLayers);
     exec(sandbox.id, "rm -rf src; mkdir src; echo again > src/f; echo last > last");
     const std::string before = seen(sandbox.id);
+    const auto changes = changedPaths(sandboxes().diff(sandbox.id));
     sandboxes().snapshot(sandbox.id, "deep");
     EXPECT_EQ(sandboxes().view(sandbox.id).depth, 1U) << "they were merged";
     EXPECT_EQ(seen(sandbox.id), before);
+    EXPECT_EQ(changedPaths(sandboxes().diff(sandbox.id)), changes);
     for (std::size_t i = 0; i < Sandboxes::kMostLayers; i += 7)
         sandboxes().restore(sandbox.id, "n" + std::to_string(i));
     sandboxes().restore(sandbox.id, "deep");
@@ -258,6 +261,30 @@ TEST_F(KeptTest, ATamperedDirectoryIsRejected) {  // OV32
         EXPECT_TRUE(sandboxes().view(sandbox.id).damage) << kind.name;
         EXPECT_NO_THROW(sandboxes().remove(sandbox.id)) << kind.name << ": it can still be removed";
     }
+}
+
+TEST_F(KeptTest, KeepsTheGitDirectoryOfALinkedWorktree) {
+    if (::access("/usr/bin/git", X_OK) != 0) GTEST_SKIP() << "git is not installed";
+    const auto git = [&](const fs::path& at, const std::string& words) {
+        const std::string drop = ::geteuid() == 0 ? "setpriv --reuid=41234 --regid=41234 --clear-groups " : "";
+        const std::string line = drop + "env HOME=/nonexistent git -C " + at.native() +
+                                 " -c user.name=a -c user.email=a@a " + words + " >/dev/null 2>&1";
+        return std::system(line.c_str()) == 0;
+    };
+    const HostProject main(projectOwner());
+    ASSERT_TRUE(git(main.path(), "init") && git(main.path(), "add -A") && git(main.path(), "commit -m first"));
+    ASSERT_TRUE(git(main.path(), "worktree add -f " + project_.path().native() + "/tree"));
+    CreateRequest request;
+    request.project = project_.path() / "tree";
+    const SandboxRecord sandbox = sandboxes().create(request);
+    const std::string commit = "echo more > more; git add -A; git -c user.name=b -c user.email=b@b commit -qm second";
+    exec(sandbox.id, commit);
+    EXPECT_EQ(exec(sandbox.id, "git log --format=%s"), "second\nfirst\n");
+    sandboxes().snapshot(sandbox.id, "two");
+    exec(sandbox.id, "git -c user.name=b -c user.email=b@b commit --allow-empty -qm third");
+    EXPECT_EQ(exec(sandbox.id, "git log --format=%s | head -n1"), "third\n");
+    sandboxes().restore(sandbox.id, "two");
+    EXPECT_EQ(exec(sandbox.id, "git log --format=%s | head -n1; git status --short"), "second\n");
 }
 
 TEST_F(KeptTest, IsRefusedOnceItsProjectIsAnother) {

@@ -44,7 +44,8 @@ void SandboxesTest::TearDown() {
     const HostCounts after = countHost();
     EXPECT_EQ(after.processes, before_.processes) << "a process was left behind";
     EXPECT_EQ(after.mounts, before_.mounts) << "a mount was left behind";
-    EXPECT_EQ(after.cgroups, before_.cgroups) << "a control group was left behind";
+    // Fewer is no fault: those of another test's jail that was killed count here until somebody removes them.
+    EXPECT_LE(after.cgroups, before_.cgroups) << "a control group was left behind";
     EXPECT_EQ(after.descriptors, before_.descriptors) << "a descriptor was left behind";
 }
 
