@@ -69,6 +69,9 @@ struct Workspace {
     std::string hostname = "sandbox";
     /// The given uppers lie on a file system that bounds them by itself (an image, a quota).
     bool boundedUppers = false;
+    /// A descriptor that stays open while anything of the sandbox is left, also when its owner is killed: the lock of
+    /// the layers. Borrowed until open() returns.
+    int held = -1;
 };
 
 enum class Network {

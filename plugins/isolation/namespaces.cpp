@@ -127,7 +127,9 @@ std::unique_ptr<Sandbox> NamespacesBackend::open(const Workspace& workspace, con
         throw SetupError({"start", errno, "control socket"});
     FileDescriptor control(pair[0]);
     FileDescriptor theirs(pair[1]);
-    ChildProcess jail(ChildPlan{config_.jail, {"gradus-jail"}, {}, {{theirs.get(), kJailControlDescriptor}}});
+    ChildPlan plan{config_.jail, {"gradus-jail"}, {}, {{theirs.get(), kJailControlDescriptor}}};
+    if (workspace.held >= 0) plan.descriptors.emplace_back(workspace.held, kJailHeldDescriptor);
+    ChildProcess jail(plan);
     theirs = FileDescriptor();  // only the jail keeps that end: its death must be seen as the end of the stream
     auto session = std::make_unique<JailSession>(std::move(jail), std::move(control), limits, clock_);
     const std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);

@@ -109,6 +109,17 @@ FileDescriptor openBelow(int directory, const std::string& name) {
     return below;
 }
 
+ReadDirectory::ReadDirectory(int directory, const std::string& name)
+    : info_(statBelow(directory, name)), open_(openBelow(directory, name)) {
+    if (!open_) failEntry("open", name);
+}
+
+ReadDirectory::~ReadDirectory() {
+    struct stat now {};
+    if (open_ && ::fstat(open_.get(), &now) == 0 && now.st_mode != info_.st_mode)
+        ::fchmod(open_.get(), info_.st_mode & 07777);
+}
+
 struct stat statBelow(int directory, const std::string& name) {
     struct stat info {};
     if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) failEntry("look at", name);

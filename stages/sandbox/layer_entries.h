@@ -14,8 +14,25 @@ namespace gradus {
 /// Names in a directory without "." and "..", in no order. Opens it anew: the position of `directory` is not touched.
 std::vector<std::string> namesIn(int directory);
 
-/// A directory below another, never through a link. One of our own that we may not open is opened up first.
+/// A directory below another, never through a link. One of our own that we may not list or change is opened up first.
 FileDescriptor openBelow(int directory, const std::string& name);
+
+/// The same, to be read: its mode is as it was when this goes.
+class ReadDirectory {
+  public:
+    /// Throws Error when it cannot be opened.
+    ReadDirectory(int directory, const std::string& name);
+    ReadDirectory(ReadDirectory&&) noexcept = default;
+    ReadDirectory& operator=(ReadDirectory&&) = delete;
+    ~ReadDirectory();
+
+    int get() const { return open_.get(); }
+    const struct stat& info() const { return info_; }
+
+  private:
+    struct stat info_;
+    FileDescriptor open_;
+};
 
 [[noreturn]] void failEntry(std::string_view what, const std::string& name);
 

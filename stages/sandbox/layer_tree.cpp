@@ -30,16 +30,10 @@ FileDescriptor makeBelow(int directory, const std::string& name) {
 
 std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "/" + name; }
 
-/// Opening a directory may change its mode, so how it looked is taken before.
-struct Look {
-    struct stat info {};
-    explicit Look(const struct stat& from) : info(from) {}
-    void putOn(int directory) const {
-        if (::fchmod(directory, info.st_mode & 07777) != 0) failEntry("set the mode of", "a directory");
-        const timespec times[2] = {info.st_atim, info.st_mtim};
-        if (::futimens(directory, times) != 0) failEntry("set the times of", "a directory");
-    }
-};
+// Opening a directory may have changed its mode, so how it looked before is what counts.
+void putOn(const struct stat& look, int directory) {
+    if (::fchmod(directory, look.st_mode & 07777) != 0) failEntry("set the mode of", "a directory");
+}
 
 class TreeCopy {
   public:
@@ -53,12 +47,11 @@ class TreeCopy {
                 entries_.copy(from, to, name, joined(path, name));
                 continue;
             }
-            const FileDescriptor source = openBelow(from, name);
-            if (!source) failEntry("open", name);
+            const ReadDirectory source(from, name);
             const FileDescriptor target = makeBelow(to, name);
             copy(source.get(), target.get(), joined(path, name), depth + 1);
             copyLook(source.get(), target.get(), Marks::kCarry);
-            Look(info).putOn(target.get());
+            putOn(source.info(), target.get());
         }
     }
 
@@ -68,27 +61,29 @@ class TreeCopy {
 
 /// The directories of one name that an overlay would show as one.
 struct Merged {
-    std::vector<FileDescriptor> parts;  ///< topmost first
-    bool opaque = false;                ///< nothing below them shows
+    std::vector<ReadDirectory> parts;  ///< topmost first
+    bool opaque = false;               ///< nothing below them shows
 };
 
 class TreeMerge {
   public:
     explicit TreeMerge(int target) : entries_(target) {}
 
-    void merge(const std::vector<FileDescriptor>& layers, int to, const std::string& path, int depth) {
+    template <typename Directory>
+    void merge(const std::vector<Directory>& layers, int to, const std::string& path, int depth) {
         refuseDeeper(depth);
         std::set<std::string> names;
-        for (const FileDescriptor& layer : layers)
+        for (const Directory& layer : layers)
             for (std::string& name : namesIn(layer.get())) names.insert(std::move(name));
         for (const std::string& name : names) mergeName(layers, to, name, joined(path, name), depth);
     }
 
   private:
-    void mergeName(const std::vector<FileDescriptor>& layers, int to, const std::string& name, const std::string& path,
+    template <typename Directory>
+    void mergeName(const std::vector<Directory>& layers, int to, const std::string& name, const std::string& path,
                    int depth) {
         Merged merged;
-        for (const FileDescriptor& layer : layers) {
+        for (const Directory& layer : layers) {
             struct stat info {};
             if (::fstatat(layer.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
                 if (errno == ENOENT) continue;
@@ -100,14 +95,14 @@ class TreeMerge {
                 merged.opaque = true;
                 break;
             }
-            merged.parts.push_back(openBelow(layer.get(), name));
-            if (!merged.parts.back()) failEntry("open", name);
+            merged.parts.emplace_back(layer.get(), name);
             merged.opaque = isOpaque(merged.parts.back().get());
             if (merged.opaque) break;
         }
         const FileDescriptor target = makeBelow(to, name);
         merge(merged.parts, target.get(), path, depth + 1);
         copyLook(merged.parts.front().get(), target.get(), Marks::kCarry);
+        putOn(merged.parts.front().info(), target.get());
         if (merged.opaque) setOpaque(target.get());
     }
 
@@ -161,11 +156,8 @@ class Removal {
 }  // namespace
 
 void copyTree(int source, int target) {
-    struct stat info {};
-    if (::fstat(source, &info) != 0) failEntry("look at", "a directory");
     TreeCopy(target).copy(source, target, "", 0);
     copyLook(source, target, Marks::kLeave);
-    Look(info).putOn(target);
 }
 
 void mergeTrees(const std::vector<FileDescriptor>& layers, int target) {

@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <charconv>
+#include <map>
 #include <optional>
 
 #include "stages/sandbox/layer_tree.h"
+#include "store/model/digest.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -56,6 +58,21 @@ std::string flawOf(const fs::path& path, bool ours) {
     return "";
 }
 
+std::vector<std::string> partsOf(const fs::path& layer) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator it(layer / "parts", error); !error && it != fs::directory_iterator();
+         it.increment(error))
+        names.push_back(it->path().filename());
+    return names;
+}
+
+void mergeInto(const std::vector<fs::path>& layers, const fs::path& target) {
+    std::vector<FileDescriptor> sources;
+    for (const fs::path& layer : layers) sources.push_back(openDirectory(layer));
+    mergeTrees(sources, openDirectory(target).get());
+}
+
 // Renamed, so that a name in the trash is never in the way of the next.
 fs::path trashName(const fs::path& trash, const fs::path& what) {
     static std::atomic<std::uint64_t> count{0};
@@ -69,6 +86,10 @@ fs::path trashName(const fs::path& trash, const fs::path& what) {
 
 fs::path Layers::place(std::int64_t layer) const { return root_ / "layers" / ("l" + std::to_string(layer)); }
 fs::path Layers::lockFile(std::int64_t sandbox) const { return root_ / "locks" / ("s" + std::to_string(sandbox)); }
+
+fs::path Layers::part(std::int64_t layer, const fs::path& target) const {
+    return place(layer) / "parts" / sha256(target.native()).hex();
+}
 
 std::string Layers::mark(std::int64_t layer) const { return fmt::format("gradus-layer 1 {} {}\n", store_, layer); }
 
@@ -105,19 +126,54 @@ void Layers::makeFrom(std::int64_t layer, int memory) const {
     const FileDescriptor target = openDirectory(upper(layer));
     copyTree(memory, target.get());
     finish(layer);
-    if (::syncfs(target.get()) != 0) fail("sync", upper(layer));
 }
+
+namespace {
+
+void beginPart(const fs::path& part) {
+    makeDirectory(part.parent_path());
+    for (const char* name : {"", "work", "upper"}) makeDirectory(part / name);
+}
+
+}  // namespace
+
+void Layers::makePart(std::int64_t layer, const fs::path& target, int memory) const {
+    beginPart(part(layer, target));
+    copyTree(memory, openDirectory(part(layer, target) / "upper").get());
+}
+
+void Layers::makePart(std::int64_t layer, const fs::path& target, const fs::path& model) const {
+    const fs::path place = part(layer, target);
+    if (fs::exists(fs::symlink_status(place / "upper"))) {
+        removeContents(openDirectory(place / "work").get());
+        return;
+    }
+    beginPart(place);
+    copyLook(openDirectory(model).get(), openDirectory(place / "upper").get(), Marks::kLeave);
+}
+
+void Layers::renewWork(std::int64_t layer) const { removeContents(openDirectory(work(layer)).get()); }
 
 void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) const {
     const fs::path target = place(host) / "merged";
     if (fs::exists(fs::symlink_status(target))) fs::rename(target, trashName(root_ / "trash", target));
     makeDirectory(target);
     makeDirectory(target / "upper");
-    std::vector<FileDescriptor> sources;
-    for (const std::int64_t layer : layers) sources.push_back(openDirectory(upper(layer)));
-    const FileDescriptor merged = openDirectory(target / "upper");
-    mergeTrees(sources, merged.get());
+    std::vector<fs::path> uppers;
+    std::map<std::string, std::vector<fs::path>> parts;
+    for (const std::int64_t layer : layers) {
+        uppers.push_back(upper(layer));
+        for (const std::string& name : partsOf(place(layer)))
+            parts[name].push_back(place(layer) / "parts" / name / "upper");
+    }
     makeDirectory(target / "work");
+    mergeInto(uppers, target / "upper");
+    for (const auto& [name, sources] : parts) {
+        beginPart(target / "parts" / name);
+        mergeInto(sources, target / "parts" / name / "upper");
+    }
+    const FileDescriptor merged = openDirectory(target);
+    // The layers it is made of may be deleted afterwards: that must not reach the disk first.
     if (::syncfs(merged.get()) != 0) fail("sync", target);
 }
 

@@ -18,6 +18,8 @@ class Layers {
 
     std::filesystem::path upper(std::int64_t layer) const { return place(layer) / "upper"; }
     std::filesystem::path work(std::int64_t layer) const { return place(layer) / "work"; }
+    /// Where the layer has its part of another overlay than the project's: a git directory elsewhere, a mount below.
+    std::filesystem::path part(std::int64_t layer, const std::filesystem::path& target) const;
     std::filesystem::path lockFile(std::int64_t sandbox) const;
 
     /// The directories that everything else lies in.
@@ -26,8 +28,13 @@ class Layers {
     /// An empty layer whose top looks like `model`'s: what is shown of it is its own owner, mode and times. One that
     /// was half made is finished.
     void make(std::int64_t layer, const std::filesystem::path& model) const;
-    /// A layer with what was written in memory; whole and on the disk when this returns.
+    /// An overlay that need not sync leaves a mark in its work directory, with which it refuses to be mounted again.
+    void renewWork(std::int64_t layer) const;
+    /// A layer with what was written in memory.
     void makeFrom(std::int64_t layer, int memory) const;
+    /// The same for a part; without `memory` an empty one that looks like `model`, unless it is there.
+    void makePart(std::int64_t layer, const std::filesystem::path& target, int memory) const;
+    void makePart(std::int64_t layer, const std::filesystem::path& target, const std::filesystem::path& model) const;
     /// The layers, topmost first, as one: built inside the layer `host`, on the disk when this returns.
     void merge(const std::vector<std::int64_t>& layers, std::int64_t host) const;
     /// Puts what merge() built in its place. Does nothing if it is there already.

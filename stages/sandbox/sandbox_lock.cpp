@@ -64,6 +64,11 @@ SandboxLock::SandboxLock(const std::filesystem::path& path, const std::string& s
         .hint("wait for it to end (`--wait`), or fork the sandbox");
 }
 
+// Said, not left to closing: a child that another thread is just starting has a copy of the descriptor until its exec.
+SandboxLock::~SandboxLock() {
+    if (file_) ::flock(file_.get(), LOCK_UN);
+}
+
 std::optional<SandboxLock> SandboxLock::attempt(const std::filesystem::path& path) {
     auto file = take(path);
     if (!file) return std::nullopt;

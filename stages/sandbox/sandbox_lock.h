@@ -16,6 +16,10 @@ class SandboxLock {
     /// Throws Error(kBusy) naming the process that holds it, at once or after `most`; the same when cancelled.
     SandboxLock(const std::filesystem::path& file, const std::string& sandbox, Milliseconds most,
                 const std::stop_token& cancel);
+    SandboxLock(SandboxLock&&) noexcept = default;
+    SandboxLock& operator=(SandboxLock&&) = delete;
+    ~SandboxLock();
+
     /// Nothing if somebody holds it.
     static std::optional<SandboxLock> attempt(const std::filesystem::path& file);
     /// The process that holds it right now, as far as can be told without taking it.

@@ -173,6 +173,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
                           });
     trial.sandbox_ = inside_->around.backend.open(plan.workspace, command.limits, command.network, plan.identity);
     trial.overlay_ = plan.projectOverlay;
+    for (const std::size_t part : plan.alsoKept)
+        trial.parts_.emplace_back(part, plan.workspace.overlays.at(part).target);
     trial.report_ = inside_->reportOf(trial.sandbox_->run(commandFrom(command, plan)), command, execution, id);
     notePlan(command, clone, plan, trial.report_);
     HarvestSource source{
@@ -200,6 +202,7 @@ Trial::Trial(Trial&& other) noexcept
     : owner_(other.owner_),
       sandbox_(std::move(other.sandbox_)),
       overlay_(other.overlay_),
+      parts_(std::move(other.parts_)),
       record_(std::move(other.record_)),
       report_(std::move(other.report_)),
       harvest_(std::move(other.harvest_)),
@@ -238,6 +241,8 @@ std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional
     Sandboxes::Inside& inside = *owner_->inside_;
     try {
         inside.layers().makeFrom(record_.layer, sandbox_->upper(overlay_));
+        for (const auto& [index, target] : parts_)
+            inside.layers().makePart(record_.layer, target, sandbox_->upper(index));
         inside.write([&](SandboxWriter& writer, Writer&) {
             if (withExecution) writer.finish(report_.execution);
             writer.keep(record_.id, name, lifetime.value_or(Sandboxes::kDefaultLifetime));
@@ -269,6 +274,21 @@ void useLayers(const Layers& layers, const HeldSandbox& held, const fs::path& ba
     if (!clone.lowers.empty() || held.record.commit) clone.lowers.push_back(base);
 }
 
+// What belongs to the project and lies elsewhere has its part in every layer that was written to.
+void usePart(const Layers& layers, const HeldSandbox& held, Overlay& overlay) {
+    std::vector<fs::path> lowers;
+    for (std::size_t i = 1; i < held.chain.size(); ++i) {
+        fs::path part = layers.part(held.chain[i].id, overlay.target) / "upper";
+        if (fs::exists(fs::symlink_status(part))) lowers.push_back(std::move(part));
+    }
+    lowers.insert(lowers.end(), overlay.lowers.begin(), overlay.lowers.end());
+    layers.makePart(held.record.layer, overlay.target, lowers.front());
+    const fs::path own = layers.part(held.record.layer, overlay.target);
+    overlay.lowers = std::move(lowers);
+    overlay.upper = own / "upper";
+    overlay.work = own / "work";
+}
+
 }  // namespace
 
 ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience) {
@@ -277,8 +297,12 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
     useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
     ClonePlan plan = planClone(clone);
-    // What was asked to be kept survives a power cut once its command has ended.
-    plan.workspace.overlays.at(plan.projectOverlay).disposable = false;
+    // A sync of the whole file system after every command would take as long as others keep the disk busy.
+    plan.workspace.overlays.at(plan.projectOverlay).disposable = true;
+    for (const std::size_t part : plan.alsoKept) usePart(inside_->layers(), held, plan.workspace.overlays.at(part));
+    // Killed, we let go of the lock at once, but what runs inside takes a moment to end: it holds the lock as well.
+    plan.workspace.held = held.lock.descriptor();
+    inside_->layers().renewWork(held.record.layer);
 
     std::int64_t execution = 0;
     const ProcessIdentity me = inside_->me();

@@ -103,6 +103,8 @@ class Trial {
     Sandboxes* owner_;
     std::unique_ptr<Sandbox> sandbox_;
     std::size_t overlay_ = 0;
+    /// Overlays besides the project's that are kept with it: their index and target.
+    std::vector<std::pair<std::size_t, std::filesystem::path>> parts_;
     SandboxRecord record_;
     ExecutionReport report_;
     Harvest harvest_;

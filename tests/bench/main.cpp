@@ -31,5 +31,6 @@ int main(int argc, char** argv) {
     describeMachine();
     gradus::bench::benchCommand(gradus);
     gradus::bench::benchHarvest();
+    gradus::bench::benchSandboxes(GRADUS_JAIL);
     gradus::bench::benchAudit(events);
 }

@@ -51,5 +51,6 @@ inline void note(const std::string& name, const std::string& measured) {
 void benchAudit(std::int64_t events);
 void benchCommand(const std::string& gradus);
 void benchHarvest();
+void benchSandboxes(const std::string& jail);
 
 }  // namespace gradus::bench

@@ -26,7 +26,7 @@ int main(int count, char** words) {
         return 2;
     }
     // Whatever else the engine's process had open is not the sandbox's.
-    ::close_range(gradus::kJailControlDescriptor + 1, ~0U, 0);
+    ::close_range(gradus::kJailHeldDescriptor + 1, ~0U, 0);
     ::umask(022);
     // The engine may die while we write to it; that is seen as the end of the stream, not as a signal.
     ::signal(SIGPIPE, SIG_IGN);

@@ -22,6 +22,8 @@ inline constexpr std::size_t kJailHeaderBytes = 16;
 
 /// Where the jail finds its control socket.
 inline constexpr int kJailControlDescriptor = 3;
+/// Whatever is open here stays so while anything of the sandbox is left, and is nobody's to use.
+inline constexpr int kJailHeldDescriptor = 4;
 
 enum class JailMessage : std::uint32_t {
     kSetup = 1,   ///< engine: build the sandbox

@@ -1,0 +1,129 @@
+#include "tests/stages/sandbox/sandboxes_fixture.h"
+
+#include <unistd.h>
+
+#include "stages/sandbox/layers.h"
+#include "store/file.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+Identity projectOwner() { return ::geteuid() == 0 ? Identity{41234, 41234} : Identity{::geteuid(), ::getegid()}; }
+
+SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend)
+    : sandboxes({.store = [this, &test]() -> Store& {
+                     if (!store)
+                         store.emplace(
+                             Store::openForWriting(test.state_, {.clock = test.clock_, .random = test.random_}));
+                     return *store;
+                 },
+                 .state = test.state_,
+                 .backend = backend != nullptr ? *backend : test.backend_,
+                 .clock = test.clock_,
+                 .environment = [](const std::string&) { return std::nullopt; },
+                 .actor = {ActorKind::kPerson, "alice"},
+                 .materialise = nullptr}) {}
+
+SandboxesTest::SandboxesTest()
+    : place_({::geteuid(), ::getegid()}),
+      project_(projectOwner()),
+      state_{place_.path() / "state"},
+      backend_(NamespacesConfig{GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000)}, systemClock_) {
+    // Proving takes a while, and nothing here is about that: the first test's proofs serve all.
+    static const ProbeResult kProofs = backend_.probe();
+    const ProbeKey key = backend_.probeKey();
+    makeDirectories(root() / "proofs");
+    writeFileDurably(root() / "proofs" / ("namespaces-" + key.digest().hex()), formatProbe(key, kProofs));
+    before_ = countHost();
+    side_.emplace(*this);
+}
+
+void SandboxesTest::TearDown() {
+    side_.reset();
+    const HostCounts after = countHost();
+    EXPECT_EQ(after.processes, before_.processes) << "a process was left behind";
+    EXPECT_EQ(after.mounts, before_.mounts) << "a mount was left behind";
+    // Fewer is no fault: those of another test's jail that was killed count here until somebody removes them.
+    EXPECT_LE(after.cgroups, before_.cgroups) << "a control group was left behind";
+    EXPECT_EQ(after.descriptors, before_.descriptors) << "a descriptor was left behind";
+}
+
+Store& SandboxesTest::store() {
+    side_->sandboxes.find("nothing");
+    return *side_->store;
+}
+
+SandboxRecords SandboxesTest::records() { return store().records().sandboxes(); }
+
+CommandRequest SandboxesTest::shell(const std::string& script) const {
+    CommandRequest request;
+    request.arguments = {"/bin/sh", "-c", script};
+    request.limits[LimitName::kWallTime] = Limit{60'000, true};
+    return request;
+}
+
+TryRequest SandboxesTest::tryShell(const std::string& script, Afterwards afterwards) const {
+    TryRequest request;
+    request.project = project_.path();
+    request.command = shell(script);
+    request.afterwards = afterwards;
+    return request;
+}
+
+SandboxRecord SandboxesTest::createKept(const std::string& name) {
+    CreateRequest request;
+    request.project = project_.path();
+    if (!name.empty()) request.name = name;
+    return sandboxes().create(request);
+}
+
+std::string SandboxesTest::exec(std::int64_t sandbox, const std::string& script) {
+    const ExecutionReport report = sandboxes().exec(sandbox, shell(script));
+    EXPECT_EQ(report.execution.verdict, Verdict::kOk) << describe(report);
+    return report.out.text();
+}
+
+std::string SandboxesTest::seen(std::int64_t sandbox) {
+    return exec(sandbox,
+                "find . -mindepth 1 -printf '%p %y %m %l %T@ %s\\n' | sed 's/ d \\([0-9]*\\) .*/ d \\1/' | sort; "
+                "find . -type f -print0 | sort -z | xargs -0 sha256sum; stat -c '%a %u' .");
+}
+
+std::vector<std::string> SandboxesTest::changedPaths(const Harvest& harvest) const {
+    std::vector<std::string> paths;
+    for (const PathChange& change : harvest.changes.changes())
+        paths.push_back((!change.after ? "-" : change.before ? "~" : "+") + change.path);
+    return paths;
+}
+
+std::size_t SandboxesTest::layerDirectories() const {
+    std::error_code error;
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(root() / "layers", error), fs::directory_iterator()));
+}
+
+void SandboxesTest::expectConsistent() {
+    const std::set<std::int64_t> standing = records().reachableLayers();
+    const Layers layers(root(), store().storeId());
+    for (const std::int64_t id : layers.listed())
+        EXPECT_TRUE(standing.contains(id)) << "layer " << id << " is nobody's";
+    for (const std::int64_t id : standing)
+        if (records().layer(id)->used && records().sandbox(records().layer(id)->sandbox)->kind == SandboxKind::kKept) {
+            EXPECT_EQ(layers.flaw(id), "");
+        }
+    EXPECT_TRUE(!fs::exists(root() / "trash") || fs::is_empty(root() / "trash"));
+    const AuditVerdict verdict = verifyAudit(store().sql(), store().anchor());
+    EXPECT_EQ(verdict.kind, Tampering::kNone) << verdict.detail;
+    store().rebuild();
+    EXPECT_EQ(records().reachableLayers(), standing);
+}
+
+std::string SandboxesTest::describe(const ExecutionReport& report) {
+    return fmt::format("verdict {} exit {} failure {}\nout: {}\nerr: {}",
+                       verdictName(report.execution.verdict.value_or(Verdict::kSetupFailed)),
+                       report.execution.exitCode.value_or(-1), report.failure ? report.failure->text() : "none",
+                       report.out.text(), report.err.text());
+}
+
+}  // namespace gradus

@@ -1,0 +1,230 @@
+// Transient sandboxes: clone, run, look, decide.
+#include "tests/stages/sandbox/sandboxes_fixture.h"
+
+namespace gradus {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrialTest : public SandboxesTest {
+  protected:
+    std::int64_t commits() { return store().sql().number("select count(*) from event where batch = 0").value_or(0); }
+};
+
+TEST_F(TrialTest, RunsListsAndDiscards) {
+    const std::string before = project_.fingerprint();
+    {
+        const Trial trial = sandboxes().attempt(tryShell("echo hi; rm README.md; echo x > new; exit 3"));
+        EXPECT_EQ(trial.report().execution.verdict, Verdict::kFailed);
+        EXPECT_EQ(trial.report().execution.exitCode, 3);
+        EXPECT_EQ(trial.report().out.text(), "hi\n");
+        EXPECT_EQ(changedPaths(trial.changes()), (std::vector<std::string>{"-README.md", "+new"}));
+        EXPECT_FALSE(trial.isOpen());
+        EXPECT_FALSE(trial.kept());
+    }
+    EXPECT_EQ(project_.fingerprint(), before);
+    EXPECT_EQ(records().sandbox(1)->ended, SandboxEnd::kDiscarded);
+    const auto execution = records().execution(1);
+    EXPECT_EQ(execution->state, ExecutionState::kFinished);
+    EXPECT_EQ(execution->arguments.back(), "echo hi; rm README.md; echo x > new; exit 3");
+    const Objects objects(state_.objects(), clock_);
+    EXPECT_EQ(objects.readAll(*execution->out, 100), "hi\n");
+    EXPECT_FALSE(execution->err);
+    EXPECT_EQ(layerDirectories(), 0U) << "TX8, OV33: it was in memory alone";
+    expectConsistent();
+}
+
+TEST_F(TrialTest, TakesTwoCommits) {
+    sandboxes().attempt(tryShell("true"));
+    const std::int64_t before = commits();
+    sandboxes().attempt(tryShell("echo x > f"));
+    EXPECT_EQ(commits() - before, 2);
+    sandboxes().attempt(tryShell("echo x > f", Afterwards::kKeep));
+    EXPECT_EQ(commits() - before, 4);
+}
+
+TEST_F(TrialTest, HasTheFloorAndSaysSo) {
+    const Trial trial = sandboxes().attempt(tryShell("true"));
+    const auto& guarantees = trial.report().execution.guarantees;
+    for (const Guarantee floor :
+         {Guarantee::kNoNetwork, Guarantee::kReadOnlyHost, Guarantee::kPrivateProcesses, Guarantee::kKernelFilter})
+        EXPECT_NE(std::find(guarantees.begin(), guarantees.end(), floor), guarantees.end()) << guaranteeName(floor);
+    EXPECT_EQ(std::find(guarantees.begin(), guarantees.end(), Guarantee::kMemoryLimit), guarantees.end())
+        << "no limit was set";
+    EXPECT_TRUE(trial.report().execution.without.empty());
+    EXPECT_EQ(records().execution(1)->guarantees, guarantees);
+}
+
+TEST_F(TrialTest, TheHostsNetworkLowersTheFloorVisibly) {
+    TryRequest request = tryShell("true");
+    request.command.network = Network::kHost;
+    const Trial trial = sandboxes().attempt(request);
+    EXPECT_EQ(trial.report().execution.without, std::vector{Guarantee::kNoNetwork});
+    const auto held = records().execution(1)->guarantees;
+    EXPECT_EQ(std::find(held.begin(), held.end(), Guarantee::kNoNetwork), held.end());
+    EXPECT_TRUE(
+        store().sql().number("select 1 from event where kind = 'execution.started' and body like '%no-network%'"));
+    request.command.required = {Guarantee::kNoNetwork};
+    EXPECT_THROW(sandboxes().attempt(request), Error);
+}
+
+/// Proves what the real one does, but for one thing.
+class WeakBackend final : public IsolationBackend {
+  public:
+    explicit WeakBackend(IsolationBackend& real) : real_(real) {}
+    std::string_view name() const override { return "weak"; }
+    ProbeResult probe() override {
+        ProbeResult result = real_.probe();
+        for (Proof& proof : result.proofs)
+            if (proof.guarantee == Guarantee::kKernelFilter) proof = {proof.guarantee, false, "no seccomp", "buy one"};
+        return result;
+    }
+    ProbeKey probeKey() const override { return real_.probeKey(); }
+    std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
+                                  const Identity& identity) override {
+        ++opened;
+        return real_.open(workspace, limits, network, identity);
+    }
+    int opened = 0;
+
+  private:
+    IsolationBackend& real_;
+};
+
+TEST_F(TrialTest, NeverRunsWeakerThanDemanded) {
+    WeakBackend weak(backend_);
+    Side side(*this, &weak);
+    try {
+        side.sandboxes.attempt(tryShell("true"));
+        FAIL() << "it ran";
+    } catch (const Error& e) {
+        EXPECT_NE(std::string(e.what()).find("kernel-filter"), std::string::npos) << e.what();
+        EXPECT_EQ(e.hint(), "buy one");
+    }
+    EXPECT_EQ(weak.opened, 0);
+    TryRequest lowered = tryShell("true");
+    lowered.command.without = {Guarantee::kKernelFilter};
+    EXPECT_EQ(side.sandboxes.attempt(lowered).report().execution.verdict, Verdict::kOk);
+}
+
+TEST_F(TrialTest, ThatCannotBeSetUpLeavesARecordAndNothingElse) {  // L1, L10
+    struct Failing final : IsolationBackend {
+        explicit Failing(IsolationBackend& other) : real(other) {}
+        std::string_view name() const override { return "failing"; }
+        ProbeResult probe() override { return real.probe(); }
+        ProbeKey probeKey() const override { return real.probeKey(); }
+        std::unique_ptr<Sandbox> open(const Workspace&, const Limits&, Network, const Identity&) override {
+            throw SetupError({"overlay", ENOSPC, "no room"});
+        }
+        IsolationBackend& real;
+    } failing(backend_);
+    Side side(*this, &failing);
+    EXPECT_THROW(side.sandboxes.attempt(tryShell("true", Afterwards::kKeep)), SetupError);
+    EXPECT_EQ(records().sandbox(1)->ended, SandboxEnd::kFailed);
+    EXPECT_EQ(records().execution(1)->verdict, Verdict::kSetupFailed);
+    EXPECT_EQ(layerDirectories(), 0U);
+    const SandboxRecord kept = createKept();
+    EXPECT_THROW(side.sandboxes.exec(kept.id, shell("true")), SetupError);
+    EXPECT_EQ(records().execution(2)->verdict, Verdict::kSetupFailed);
+    EXPECT_EQ(exec(kept.id, "echo ok"), "ok\n") << "the next one works";
+    expectConsistent();
+}
+
+TEST_F(TrialTest, ACommandThatIsNotThereIsAnAnswer) {
+    TryRequest request = tryShell("");
+    request.command.arguments = {"/no/such/program"};
+    const Trial trial = sandboxes().attempt(request);
+    EXPECT_EQ(trial.report().execution.verdict, Verdict::kSetupFailed);
+    EXPECT_TRUE(trial.report().failure);
+    EXPECT_EQ(records().execution(1)->verdict, Verdict::kSetupFailed);
+}
+
+TEST_F(TrialTest, ALimitIsEnforcedAndReported) {
+    TryRequest request = tryShell("sleep 60");
+    request.command.limits[LimitName::kWallTime] = Limit{100, true};
+    const Trial trial = sandboxes().attempt(request);
+    EXPECT_EQ(trial.report().execution.verdict, Verdict::kTimeout);
+    const auto limits = records().execution(1)->limits;
+    ASSERT_EQ(limits.size(), 1U);
+    EXPECT_TRUE(limits.front().tripped);
+}
+
+TEST_F(TrialTest, IsCancelledAndStreams) {
+    std::stop_source stop;
+    TryRequest request = tryShell("echo ready; sleep 60");
+    request.command.cancel = stop.get_token();
+    std::string streamed;
+    request.command.live = [&](Stream, std::string_view text) {
+        streamed += text;
+        stop.request_stop();
+    };
+    EXPECT_EQ(sandboxes().attempt(request).report().execution.verdict, Verdict::kKilled);
+    EXPECT_EQ(streamed, "ready\n");
+}
+
+const char* const kManyKinds =
+    "mkdir -p d/e; echo deep > d/e/f; ln -s README.md link; ln d/e/f hard; chmod 0 src/util.c; touch -d @1000000000 "
+    "old; "
+    "truncate -s 1M holes; echo end >> holes; mkfifo pipe; chmod 0751 d; mkdir shut; echo in > shut/in; chmod 0 shut; "
+    "rm README.md; rm -r src; mkdir src; echo again > src/main.c";
+
+TEST_F(TrialTest, KeptItGoesOnWhereItWas) {  // OV32, TX13
+    std::int64_t id = 0;
+    {
+        Trial trial = sandboxes().attempt(tryShell(kManyKinds, Afterwards::kAsk));
+        ASSERT_TRUE(trial.isOpen());
+        ASSERT_EQ(trial.report().execution.verdict, Verdict::kOk) << describe(trial.report());
+        EXPECT_EQ(records().execution(1)->state, ExecutionState::kFinished);
+        id = trial.keep("tried");
+        EXPECT_THROW(trial.keep("again"), Error);
+        EXPECT_EQ(trial.kept(), id);
+    }
+    EXPECT_EQ(sandboxes().find("tried")->id, id);
+    EXPECT_EQ(
+        exec(id,
+             "test ! -e README.md; cat d/e/f src/main.c; ls src; readlink link; stat -c %a d shut; chmod 700 shut; "
+             "cat shut/in; stat -c %Y old; stat -c '%s %b' holes; stat -c %h hard; stat -c %F pipe"),
+        "deep\nagain\nmain.c\nREADME.md\n751\n0\nin\n1000000000\n1048580 8\n2\nfifo\n");
+    expectConsistent();
+}
+
+TEST_F(TrialTest, IsKeptOnlyIfSomethingChangedWhenSoAsked) {
+    EXPECT_FALSE(sandboxes().attempt(tryShell("true", Afterwards::kKeepChanged)).kept());
+    EXPECT_TRUE(sandboxes().attempt(tryShell("echo > x", Afterwards::kKeepChanged)).kept());
+    EXPECT_FALSE(sandboxes().attempt(tryShell("true", Afterwards::kAsk)).isOpen());
+    { const Trial undecided = sandboxes().attempt(tryShell("echo > x", Afterwards::kAsk)); }
+    EXPECT_EQ(records().sandbox(4)->ended, SandboxEnd::kDiscarded);
+    EXPECT_EQ(sandboxes().list().size(), 1U);
+}
+
+TEST_F(TrialTest, ThatCannotBeKeptLeavesNothing) {
+    createKept("taken");
+    const std::size_t layers = layerDirectories();
+    TryRequest request = tryShell("echo > x", Afterwards::kKeep);
+    request.name = "taken";
+    EXPECT_THROW(sandboxes().attempt(request), Error);
+    sandboxes().collect();
+    EXPECT_EQ(layerDirectories(), layers);
+    EXPECT_EQ(records().sandbox(2)->ended, SandboxEnd::kDiscarded);
+    expectConsistent();
+}
+
+TEST_F(TrialTest, NamesAreJudged) {
+    for (const char* bad : {"s7", "@", "-x", "a b", "a/b", ".x", "deadbeef", "\x1b[2J", "\xff"})
+        EXPECT_THROW(createKept(bad), Error) << bad;
+    EXPECT_NO_THROW(createKept("fix-login_2.x"));
+}
+
+TEST_F(TrialTest, ManyTrialsLeaveNothing) {  // R12; the whole form is a thousand
+    const int rounds = std::getenv("GRADUS_LONG") != nullptr ? 1000 : 30;
+    sandboxes().attempt(tryShell("true"));
+    const HostCounts before = countHost();
+    for (int round = 0; round < rounds; ++round)
+        ASSERT_EQ(sandboxes().attempt(tryShell("echo x > f; (sleep 100 &)")).report().execution.verdict, Verdict::kOk);
+    EXPECT_EQ(countHost(), before);
+    EXPECT_EQ(layerDirectories(), 0U);
+    EXPECT_TRUE(records().living(SandboxKind::kTransient).empty());
+}
+
+}  // namespace
+}  // namespace gradus
