@@ -82,6 +82,7 @@ Event AuditLog::append(EventDraft draft, Time at, std::int64_t batch, std::strin
         auto insert = sql_("insert into payload (seq, salt, text) values (?, ?, ?)", fields.seq);
         insert.bindBlob(salt).bind(*draft.payload).run();
     }
+    indexer_.add(fields, head.point.seq == 0 ? std::nullopt : std::optional(toMillis(head.at)));
     head = {{fields.seq, hash}, batch, at};
 
     Event event;
@@ -92,8 +93,7 @@ Event AuditLog::append(EventDraft draft, Time at, std::int64_t batch, std::strin
     return event;
 }
 
-Event eventFromRow(const Sql::Call& row, std::optional<std::string> payload) {
-    const ChainedFields fields = chainedFields(row);
+Event eventFrom(const ChainedFields& fields, std::optional<std::string> payload) {
     const auto kind = fromName(kEventKinds, fields.kind);
     if (!kind)
         throw Error(ErrorCode::kDamaged, "event {} is of a kind this gradus does not know: '{}'", fields.seq,

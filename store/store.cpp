@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <limits>
+
+#include "store/audit_query.h"
 #include "store/ballast.h"
 #include "store/file.h"
 #include "store/model/error.h"
@@ -74,6 +77,16 @@ void refuseToBury(const fs::path& database, const AnchorSink& anchor) {
     throw Error(ErrorCode::kDamaged, "{} {}, but {} remembers {} events", database.native(),
                 fs::exists(database) ? "is empty" : "is gone", anchor.name(), last->seq)
         .hint("restore the database from its latest backup; to start over, move the anchor away");
+}
+
+/// In hexadecimal, as the newest event that names one has it; empty if none does.
+std::string newestKeyNamed(Sql& sql) {
+    for (const EventKind kind : {EventKind::kLogReanchored, EventKind::kLogStarted}) {
+        const auto events = queryEvents(sql, {.kind = kind, .limit = std::numeric_limits<std::int64_t>::max()});
+        for (auto event = events.rbegin(); event != events.rend(); ++event)
+            if (auto named = event->fields.optionalText("public-key")) return *named;
+    }
+    return {};
 }
 
 /// "Nothing recorded yet" is no answer where something else is in the way.
@@ -147,11 +160,7 @@ void Store::Inside::refuseForeignCompanions() {
         throw Error(ErrorCode::kDamaged, "{} belongs to another log", anchor().name())
             .hint("put the right one back; nothing was written");
     if (!key) return;
-    auto rows = sql("select body from event where kind = 'log.started' or kind = 'log.reanchored' order by seq");
-    std::string known;
-    while (rows.step())
-        if (const auto named = EventFields::fromJson(rows.view(0)).optionalText("public-key")) known = *named;
-    if (known != toHex(key->publicKey()))
+    if (newestKeyNamed(sql) != toHex(key->publicKey()))
         throw Error(ErrorCode::kDamaged, "{} is not the key of this log", state.key().native())
             .hint(
                 "put the right one back; or move it away and run `gradus audit reanchor`, which makes a new one on the "
@@ -198,6 +207,7 @@ void Store::Inside::transact(const std::function<void(Writer&)>& work) {
     if (writer.spoiled_)
         throw Error(ErrorCode::kNotAllowed, "a step of this transaction was refused; nothing was recorded");
     if (head.point == before) return;  // nothing was recorded: nothing to keep
+    writer.log_.finish();
     const auto signature = signIfDue(before.seq, head.point);
     transaction.commit();
     afterCommit(head, signature);
