@@ -15,6 +15,8 @@ namespace gradus {
 class ChainHasher {
   public:
     Digest link(const Digest& previous, const ChainedFields& fields);
+    /// What link() hashes; valid until the next call.
+    const std::string& bytes(const Digest& previous, const ChainedFields& fields);
 
   private:
     Canonical canonical_{"gradus.event.1"};
