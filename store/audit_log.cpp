@@ -13,6 +13,10 @@ void optionalNumber(Canonical& out, const std::optional<std::int64_t>& value) {
 }  // namespace
 
 Digest ChainHasher::link(const Digest& previous, const ChainedFields& fields) {
+    return hasher_.update(bytes(previous, fields)).finish();
+}
+
+const std::string& ChainHasher::bytes(const Digest& previous, const ChainedFields& fields) {
     canonical_.restart("gradus.event.1");
     canonical_.digest(previous).number(fields.seq).number(fields.at).number(fields.batch).text(fields.kind);
     optionalNumber(canonical_, fields.actor);
@@ -22,7 +26,7 @@ Digest ChainHasher::link(const Digest& previous, const ChainedFields& fields) {
     fields.stage ? canonical_.text(*fields.stage) : canonical_.absent();
     canonical_.text(fields.body);
     fields.payloadDigest ? canonical_.text(*fields.payloadDigest) : canonical_.absent();
-    return hasher_.update(canonical_.bytes()).finish();
+    return canonical_.bytes();
 }
 
 Digest payloadDigest(std::string_view salt, std::string_view text) {
@@ -82,6 +86,7 @@ Event AuditLog::append(EventDraft draft, Time at, std::int64_t batch, std::strin
         auto insert = sql_("insert into payload (seq, salt, text) values (?, ?, ?)", fields.seq);
         insert.bindBlob(salt).bind(*draft.payload).run();
     }
+    indexer_.add(fields, head.point.seq == 0 ? std::nullopt : std::optional(toMillis(head.at)));
     head = {{fields.seq, hash}, batch, at};
 
     Event event;
@@ -92,8 +97,7 @@ Event AuditLog::append(EventDraft draft, Time at, std::int64_t batch, std::strin
     return event;
 }
 
-Event eventFromRow(const Sql::Call& row, std::optional<std::string> payload) {
-    const ChainedFields fields = chainedFields(row);
+Event eventFrom(const ChainedFields& fields, std::optional<std::string> payload) {
     const auto kind = fromName(kEventKinds, fields.kind);
     if (!kind)
         throw Error(ErrorCode::kDamaged, "event {} is of a kind this gradus does not know: '{}'", fields.seq,

@@ -1,13 +1,10 @@
 #include "store/audit_verify.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <vector>
 
 #include "store/audit_log.h"
-#include "store/chain_diagnosis.h"
-#include "store/model/error.h"
+#include "store/chain_walk.h"
 #include "store/model/hex.h"
 #include "store/signing.h"
 #include "store/state_compare.h"
@@ -15,121 +12,6 @@
 namespace gradus {
 
 namespace {
-
-// Read in pieces: a read transaction over a large log would keep the write-ahead log from being reset.
-constexpr std::int64_t kChunk = 50'000;
-
-/// What the walk learns beside the chain itself.
-struct Learned {
-    std::string storeId;
-    std::set<std::string> publicKeys;  ///< in hexadecimal, as the log itself names them
-    std::set<std::int64_t> redacted;
-};
-
-void learn(Learned& learned, const ChainedFields& fields) {
-    // By the stored word: a walk over millions of events parses only the few bodies it needs.
-    const bool started = fields.kind == nameOf(kEventKinds, EventKind::kLogStarted);
-    const bool reanchored = fields.kind == nameOf(kEventKinds, EventKind::kLogReanchored);
-    const bool redaction = fields.kind == nameOf(kEventKinds, EventKind::kPayloadRedacted);
-    if (!started && !reanchored && !redaction) return;
-    try {
-        const EventFields body = EventFields::fromJson(fields.body);
-        if (redaction) return static_cast<void>(learned.redacted.insert(body.number("seq")));
-        if (started) learned.storeId = body.text("store");
-        if (const auto key = body.optionalText("public-key")) learned.publicKeys.insert(*key);
-    } catch (const Error&) {
-        // A body that makes no sense teaches nothing; whoever chained it again is found by the anchor or the state.
-    }
-}
-
-/// The walk over the chain, from event 1 on.
-class ChainWalk {
-  public:
-    ChainWalk(Sql& sql, const AnchorContent* anchor) : sql_(sql), anchor_(anchor) {}
-
-    AuditVerdict run(const VerifyProgress& progress) {
-        const std::int64_t total = sql_.number("select max(seq) from event").value_or(0);
-        verdict_.kind = Tampering::kNone;
-        if (const auto early = sql_.number("select seq from event where seq < 1 order by seq limit 1"))
-            return bad(Tampering::kInserted, *early, "an event stands before the first one");
-        while (walkChunk())
-            if (progress) progress(verdict_.events, total);
-        if (broken_) diagnose();
-        return verdict_;
-    }
-
-    const Learned& learned() const { return learned_; }
-    const AnchorPoint& head() const { return head_; }
-    std::int64_t headBatch() const { return headBatch_; }
-    /// The anchored hash that the walk met first and that differs from the chain's, if any.
-    const std::optional<AnchorPoint>& contradiction() const { return contradiction_; }
-
-  private:
-    AuditVerdict bad(Tampering kind, std::int64_t seq, std::string detail) {
-        verdict_.kind = kind;
-        verdict_.seq = seq;
-        verdict_.detail = std::move(detail);
-        return verdict_;
-    }
-
-    bool walkChunk() {
-        auto row = sql_(
-            "select seq, at, batch, kind, actor, project, change, promotion, stage, body, payload_digest, hash from "
-            "event "
-            "where seq > ? order by seq limit ?",
-            head_.seq, kChunk);
-        std::int64_t seen = 0;
-        while (row.step()) {
-            ++seen;
-            if (!takeRow(row)) return false;
-        }
-        return seen == kChunk;
-    }
-
-    bool takeRow(const Sql::Call& row) {
-        const ChainedFields fields = chainedFields(row);
-        const bool chained =
-            fields.seq == head_.seq + 1 && row.view(kHashColumn) == hasher_.link(head_.hash, fields).view();
-        broken_ = !chained;
-        if (broken_) return false;
-        head_ = {fields.seq, row.digest(kHashColumn)};
-        headBatch_ = fields.batch;
-        learn(learned_, fields);
-        compareWithAnchor();
-        ++verdict_.events;
-        return true;
-    }
-
-    // After the walk's statement has ended: the diagnosis reads the same rows again.
-    void diagnose() {
-        const ChainFault fault = diagnoseChain(sql_, head_, anchor_);
-        bad(fault.kind, fault.seq, fault.detail);
-        // Somebody made a few hashes fit before giving up: the anchor knows an earlier event than the one that breaks.
-        if (fault.kind == Tampering::kAltered && contradiction_)
-            bad(Tampering::kAltered, contradiction_->seq,
-                fmt::format("event {} is not the one that was anchored, and the chain breaks at event {}",
-                            contradiction_->seq, fault.seq));
-    }
-
-    void compareWithAnchor() {
-        if (anchor_ == nullptr || contradiction_) return;
-        while (nextPoint_ < anchor_->points.size() && anchor_->points[nextPoint_].seq <= head_.seq) {
-            const AnchorPoint& point = anchor_->points[nextPoint_++];
-            if (point.seq == head_.seq && point.hash != head_.hash) contradiction_ = point;
-        }
-    }
-
-    Sql& sql_;
-    const AnchorContent* anchor_;
-    std::size_t nextPoint_ = 0;
-    ChainHasher hasher_;
-    AnchorPoint head_;
-    std::int64_t headBatch_ = 0;
-    std::optional<AnchorPoint> contradiction_;
-    bool broken_ = false;
-    Learned learned_;
-    AuditVerdict verdict_;
-};
 
 /// The second half: everything that stands beside the chain. Each step either finds something or leaves the verdict.
 class Surroundings {

@@ -1,6 +1,7 @@
 #include "store/projection.h"
 
 #include "store/audit_log.h"
+#include "store/event_index.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
 #include "store/sandbox_projection.h"
@@ -137,14 +138,21 @@ void project(Sql& sql, const Event& event) {
 }
 
 void replay(Sql& log, Sql& state, std::int64_t from, std::int64_t to, std::int64_t* reached) {
+    EventIndexer indexer(state);
+    std::optional<std::int64_t> before =
+        log.number("select at from event where seq < ? order by seq desc limit 1", from);
     auto rows = log(
         "select seq, at, batch, kind, actor, project, change, promotion, stage, body, payload_digest, hash from event "
         "where seq between ? and ? order by seq",
         from, to);
     while (rows.step()) {
-        if (reached != nullptr) *reached = rows.number(0);
-        project(state, eventFromRow(rows, std::nullopt));
+        const ChainedFields fields = chainedFields(rows);
+        if (reached != nullptr) *reached = fields.seq;
+        project(state, eventFrom(fields, std::nullopt));
+        indexer.add(fields, before);
+        before = fields.at;
     }
+    indexer.flush();
 }
 
 }  // namespace gradus

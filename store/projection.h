@@ -13,13 +13,13 @@ namespace gradus {
 /// redaction changes no state.
 void project(Sql& sql, const Event& event);
 
-/// Projects the events `from`..`to` of `log` onto `state`, in order. The two may be the same database.
+/// Projects and indexes the events `from`..`to` of `log` onto `state`, in order. The two may be the same database.
 /// `reached`, if given, always names the event being projected: the culprit when it throws.
 void replay(Sql& log, Sql& state, std::int64_t from, std::int64_t to, std::int64_t* reached = nullptr);
 
-/// The tables that project() writes, in an order in which they can be emptied.
-inline constexpr std::array<std::string_view, 12> kStateTables{"execution",     "snapshot",  "layer",    "sandbox",
-                                                               "check_result",  "promotion", "revision", "change",
-                                                               "trusted_rules", "project",   "actor",    "redaction"};
+/// The tables that replay() writes, in an order in which they can be emptied.
+inline constexpr std::array<std::string_view, 14> kStateTables{
+    "execution", "snapshot",      "layer",   "sandbox", "check_result", "promotion",   "revision",
+    "change",    "trusted_rules", "project", "actor",   "redaction",    "event_index", "clock_step"};
 
 }  // namespace gradus

@@ -137,6 +137,15 @@ std::string Sql::pragma(std::string_view name) {
     }
 }
 
+ReadTransaction::ReadTransaction(Sql& sql)
+    : sql_(sql), isOurs_(sqlite3_get_autocommit(sql.database().getHandle()) != 0) {
+    if (isOurs_) sql_.run("begin");
+}
+ReadTransaction::~ReadTransaction() {
+    // A fault may have ended it already.
+    if (isOurs_ && sqlite3_get_autocommit(sql_.database().getHandle()) == 0) sql_.database().tryExec("rollback");
+}
+
 WriteTransaction::WriteTransaction(Sql& sql) : sql_(sql) {
     try {
         transaction_ = std::make_unique<SQLite::Transaction>(sql.database(), SQLite::TransactionBehavior::IMMEDIATE);

@@ -127,6 +127,20 @@ class Sql {
     std::unordered_map<std::string_view, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 
+/// Everything read while it lives is of one moment, and the file is locked once instead of at every statement. Joins a
+/// transaction that is under way already. Keep it short: the write-ahead log cannot be reset meanwhile.
+class ReadTransaction {
+  public:
+    explicit ReadTransaction(Sql& sql);
+    ~ReadTransaction();
+    ReadTransaction(const ReadTransaction&) = delete;
+    ReadTransaction& operator=(const ReadTransaction&) = delete;
+
+  private:
+    Sql& sql_;
+    bool isOurs_;
+};
+
 /// Takes SQLite's write lock at once; rolled back unless committed. Faults throw Error, as everywhere in Sql.
 class WriteTransaction {
   public:

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/audit_query.h"
 #include "store/ballast.h"
 #include "store/file.h"
 #include "store/model/error.h"
@@ -26,6 +27,7 @@ constexpr int kCheckpointAbovePages = 1000;
 // A checkpoint that readers keep from resetting lets the file grow; past this it is cut back at the first chance.
 constexpr std::uintmax_t kTruncateAbove = std::uintmax_t{64} << 20;
 constexpr std::int64_t kEventsPerSignature = 1000;
+constexpr std::int64_t kMostReanchored = 100;
 
 void demandPragma(Sql& sql, std::string_view name, std::string_view wanted) {
     const std::string got = sql.pragma(name);
@@ -74,6 +76,24 @@ void refuseToBury(const fs::path& database, const AnchorSink& anchor) {
     throw Error(ErrorCode::kDamaged, "{} {}, but {} remembers {} events", database.native(),
                 fs::exists(database) ? "is empty" : "is gone", anchor.name(), last->seq)
         .hint("restore the database from its latest backup; to start over, move the anchor away");
+}
+
+/// The public key that the newest of these events names, in hexadecimal; empty if none does.
+std::string newestKeyOf(Sql::Call bodies) {
+    std::string known;
+    while (bodies.step())
+        if (const auto named = EventFields::fromJson(bodies.view(0)).optionalText("public-key")) known = *named;
+    return known;
+}
+
+bool isKeyOfLog(Sql& sql, const std::string& key) {
+    std::string newest = newestKeyOf(sql("select body from event where seq = 1"));
+    for (const Event& event : queryEvents(sql, {.kind = EventKind::kLogReanchored, .limit = kMostReanchored}))
+        newest = event.fields.optionalText("public-key").value_or(newest);
+    if (newest == key) return true;
+    // Before anything is refused the whole log is asked: a damaged index must not bar the way to its own rebuilding.
+    return newestKeyOf(sql("select body from event where kind = 'log.started' or kind = 'log.reanchored' order by "
+                           "seq")) == key;
 }
 
 /// "Nothing recorded yet" is no answer where something else is in the way.
@@ -147,11 +167,7 @@ void Store::Inside::refuseForeignCompanions() {
         throw Error(ErrorCode::kDamaged, "{} belongs to another log", anchor().name())
             .hint("put the right one back; nothing was written");
     if (!key) return;
-    auto rows = sql("select body from event where kind = 'log.started' or kind = 'log.reanchored' order by seq");
-    std::string known;
-    while (rows.step())
-        if (const auto named = EventFields::fromJson(rows.view(0)).optionalText("public-key")) known = *named;
-    if (known != toHex(key->publicKey()))
+    if (!isKeyOfLog(sql, toHex(key->publicKey())))
         throw Error(ErrorCode::kDamaged, "{} is not the key of this log", state.key().native())
             .hint(
                 "put the right one back; or move it away and run `gradus audit reanchor`, which makes a new one on the "
@@ -198,6 +214,7 @@ void Store::Inside::transact(const std::function<void(Writer&)>& work) {
     if (writer.spoiled_)
         throw Error(ErrorCode::kNotAllowed, "a step of this transaction was refused; nothing was recorded");
     if (head.point == before) return;  // nothing was recorded: nothing to keep
+    writer.log_.finish();
     const auto signature = signIfDue(before.seq, head.point);
     transaction.commit();
     afterCommit(head, signature);

@@ -74,12 +74,16 @@ class EventFields {
 
     EventFields& set(std::string_view key, std::int64_t value);
     EventFields& set(std::string_view key, std::string_view value);
+    EventFields& set(std::string_view key, std::string&& value);
+    EventFields& set(std::string_view key, const char* value) { return set(key, std::string_view(value)); }
+    EventFields& set(std::string_view key, const std::string& value) { return set(key, std::string_view(value)); }
     EventFields& set(std::string_view key, const Digest& value) { return set(key, value.hex()); }
     template <typename T>
     EventFields& setIfPresent(std::string_view key, const std::optional<T>& value) {
         return value ? set(key, *value) : *this;
     }
 
+    bool has(std::string_view key) const { return find(key) != nullptr; }
     /// Throw Error(kDamaged) when the field is missing or of another type; an event's own fields are never guessed.
     std::int64_t number(std::string_view key) const;
     const std::string& text(std::string_view key) const;
@@ -95,6 +99,7 @@ class EventFields {
     static EventFields fromJson(std::string_view text);
 
   private:
+    void add(std::string_view key, Value value);
     const Value* find(std::string_view key) const;
     std::vector<std::pair<std::string, Value>> values_;
 };

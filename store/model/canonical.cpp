@@ -1,5 +1,6 @@
 #include "store/model/canonical.h"
 
+#include <algorithm>
 #include <array>
 
 namespace gradus {
@@ -23,20 +24,23 @@ void Canonical::restart(std::string_view domain) {
     field('D', domain);
 }
 
+// Tag and length in one piece: a walk over the log encodes a dozen fields for every event.
 Canonical& Canonical::field(char tag, std::string_view value) {
-    bytes_ += tag;
     const auto length = littleEndian<4>(value.size());
-    bytes_.append(length.data(), length.size());
-    bytes_.append(value);
+    const char front[] = {tag, length[0], length[1], length[2], length[3]};
+    bytes_.append(front, sizeof front).append(value);
     return *this;
 }
 
 Canonical& Canonical::text(std::string_view value) { return field('t', value); }
 
-Canonical& Canonical::number(std::int64_t value) {
-    const auto raw = littleEndian<8>(static_cast<std::uint64_t>(value));
-    bytes_ += 'n';
-    bytes_.append(raw.data(), raw.size());
+Canonical& Canonical::number(std::int64_t value) { return wide('n', static_cast<std::uint64_t>(value)); }
+
+Canonical& Canonical::wide(char tag, std::uint64_t value) {
+    const auto raw = littleEndian<8>(value);
+    char piece[9] = {tag};
+    std::copy(raw.begin(), raw.end(), piece + 1);
+    bytes_.append(piece, sizeof piece);
     return *this;
 }
 
@@ -51,11 +55,6 @@ Canonical& Canonical::absent() {
     return *this;
 }
 
-Canonical& Canonical::list(std::size_t count) {
-    bytes_ += 'l';
-    const auto raw = littleEndian<8>(count);
-    bytes_.append(raw.data(), raw.size());
-    return *this;
-}
+Canonical& Canonical::list(std::size_t count) { return wide('l', count); }
 
 }  // namespace gradus

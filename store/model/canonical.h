@@ -36,6 +36,7 @@ class Canonical {
 
   private:
     Canonical& field(char tag, std::string_view value);
+    Canonical& wide(char tag, std::uint64_t value);
     std::string bytes_;
 };
 

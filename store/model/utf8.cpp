@@ -98,6 +98,10 @@ CodePoint firstCodePoint(std::string_view text) {
 
 std::optional<std::size_t> firstInvalidUtf8(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
+        if (static_cast<unsigned char>(text[at]) < 0x80) {  // nearly every byte of nearly every text
+            ++at;
+            continue;
+        }
         const CodePoint point = firstCodePoint(text.substr(at));
         if (!point.valid) return at;
         at += point.length;

@@ -177,6 +177,16 @@ TEST_F(StoreContract, RebuildingGivesTheSameState) {
     EXPECT_EQ(verify().kind, Tampering::kNone);
 }
 
+TEST_F(StoreContract, AnIndexThatIsGoneKeepsNobodyFromRebuildingIt) {
+    submitOne();
+    store.sql().script("delete from event_index; delete from clock_step");
+    EXPECT_EQ(verify().kind, Tampering::kStateMismatch);
+    Store again = sample.open();
+    again.rebuild();
+    EXPECT_EQ(verify().kind, Tampering::kNone);
+    EXPECT_EQ(queryEvents(again.sql(), {.kind = EventKind::kChangeSubmitted}).size(), 1U);
+}
+
 TEST_F(StoreContract, RedactingTakesTheTextAndNothingElse) {
     const std::int64_t id = submitOne("my password is hunter2");
     const std::int64_t seq = store.records().counts().events;

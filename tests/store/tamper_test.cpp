@@ -296,6 +296,7 @@ const std::vector<TamperCase>& movedEvents() {
              t.addEvent(26);
              t.addEvent(27);
              t.rechain(26);
+             t.rebuildState();
          },
          kUnanchoredSince, 26},
     };
@@ -368,6 +369,7 @@ const std::vector<TamperCase>& rewrittenLogs() {
          [](Tamperer& t) {
              t.run("update event set at = at + 1 where seq = 20");
              t.rechain();
+             t.rebuildState();
              fs::remove(t.state().anchor());
          },
          kUnanchoredSince, 1},
@@ -422,6 +424,24 @@ const std::vector<TamperCase>& editedState() {
         {"RedactionEdited", script("update redaction set by_event = 18"), kStateMismatch, 17},
         {"RedactionMissing", script("delete from redaction"), kStateMismatch, 17},
         {"RedactionExtra", script("insert into redaction values (20, 21)"), kStateMismatch, 21},
+        {"IndexBitTakenAway", script("update event_index set bits = bits & ~(1 << 11) where word = 'kind'"),
+         kStateMismatch, 1},
+        {"IndexBitAdded", script("update event_index set bits = bits | (1 << 20) where word = 'stage'"), kStateMismatch,
+         1},
+        {"IndexRowMissing", script("delete from event_index where word = 'actor'"), kStateMismatch, 1},
+        {"IndexRowExtra", script("insert into event_index values ('stage', 'nowhere', 0, 2)"), kStateMismatch, 1},
+        {"IndexRowOfAnotherType", script("update event_index set value = '1' where word = 'change' and value = 1"),
+         kStateMismatch, 1},
+        {"ClockStepMissing",
+         [](Tamperer& t) {
+             t.run("update event set at = at - 5000 where seq = 24");
+             t.rechain();
+             t.rebuildState();
+             fs::remove(t.state().anchor());
+             t.run("delete from clock_step");
+         },
+         kStateMismatch, 24},
+        {"ClockStepExtra", script("insert into clock_step values (20, 2, 1)"), kStateMismatch, 20},
     };
     return kCases;
 }
