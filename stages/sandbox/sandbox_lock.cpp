@@ -33,9 +33,9 @@ std::optional<FileDescriptor> take(const std::filesystem::path& path) {
             throw Error(ErrorCode::kInfrastructure, "cannot lock {}: {}", path.native(), errnoText(errno));
         }
         if (!isStill(file.get(), path)) continue;
-        // Only for messages: the lock itself is what counts.
-        const std::string pid = std::to_string(::getpid()) + "\n";
-        if (::ftruncate(file.get(), 0) == 0) ::pwrite(file.get(), pid.data(), pid.size(), 0);
+        // Only for messages: the lock itself is what counts. Always as long, so that no block is freed and found anew.
+        const std::string pid = fmt::format("{:<11}\n", ::getpid());
+        [[maybe_unused]] const ssize_t written = ::pwrite(file.get(), pid.data(), pid.size(), 0);
         return file;
     }
 }

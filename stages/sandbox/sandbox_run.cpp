@@ -229,7 +229,7 @@ void Trial::discard() {
     if (sandbox_) end(false);
 }
 
-std::int64_t Trial::keep(std::optional<std::string> name, std::optional<Milliseconds> lifetime) {
+std::int64_t Trial::keep(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime) {
     if (!sandbox_) throw Error(ErrorCode::kUsage, "sandbox s{} was kept or discarded before", record_.id);
     checkName(name, "sandbox");
     return keepAs(name, lifetime, false);

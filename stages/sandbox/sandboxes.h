@@ -90,7 +90,7 @@ class Trial {
     std::optional<std::int64_t> kept() const { return kept_; }
 
     /// Moves what it changed from memory to layers on disk. Its record becomes that of a kept sandbox.
-    std::int64_t keep(std::optional<std::string> name, std::optional<Milliseconds> lifetime = {});
+    std::int64_t keep(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime = {});
     void discard();
 
   private:

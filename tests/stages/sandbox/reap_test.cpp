@@ -144,11 +144,12 @@ TEST_F(ReapTest, WhatAKilledOwnerLeftRunningStillHoldsItsSandbox) {
     for (int round = 0; round < 10; ++round) {
         OwnerProcess victim(state_, project_.path(), "write", std::to_string(kept.id));
         ASSERT_TRUE(victim.hears("ready"));
-        victim.kill();
+        victim.strike();
         const std::string name = "n" + std::to_string(round);
         const SnapshotRecord snapshot = sandboxes().snapshot(kept.id, name, {10s, {}});
         const fs::path log = layer(snapshot.layer) / "upper" / "log";
         const auto frozen = fs::file_size(log);
+        victim.kill();
         awaitOrphans();
         EXPECT_EQ(fs::file_size(log), frozen) << "a process went on writing into a layer that was frozen";
     }
