@@ -112,7 +112,7 @@ std::vector<Verb> doctorVerbs(const OpenService& open) {
     return {
         {.words = "doctor",
          .group = Group::kTry,
-         .summary = "try every isolation backend here; say what holds, what does not, and the cure",
+         .summary = "prove what isolation holds here, and say how to get the rest",
          .examples = {{"gradus doctor", "exit 1 if no sandbox can be built"}, {"gradus doctor --json", "for programs"}},
          .handler = withService(open, examine)}};
 }

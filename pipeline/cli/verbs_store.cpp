@@ -147,7 +147,7 @@ std::vector<Verb> storeVerbs(const OpenService& open) {
          .handler = withService(open, rebuild)},
         {.words = "gc",
          .group = Group::kStore,
-         .summary = "remove what nothing refers to: contents, dead and expired sandboxes",
+         .summary = "remove contents and sandboxes that nothing refers to",
          .examples = {{"gradus gc", "never takes what a change, a log or trusted rules refer to"}},
          .handler = withService(open, collect)},
     };

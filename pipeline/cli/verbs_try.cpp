@@ -85,7 +85,7 @@ std::vector<Verb> tryVerbs(const OpenService& open) {
     options.push_back({.name = "with-ignored", .doc = "list files that git ignores, too"});
     return {{.words = "try",
              .group = Group::kTry,
-             .summary = "run a command in a disposable clone of this project and see what it would change",
+             .summary = "run a command in a disposable clone, and see what it changes",
              .examples = {{"gradus try -- make test", "the result inside is the result outside"},
                           {"gradus try --discard -- sh -c 'rm -rf -- *; ls'", "nothing out here is touched"},
                           {"gradus try --memory 256M --wall-time 10s -- ./script", "with limits"}},

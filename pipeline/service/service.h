@@ -193,7 +193,7 @@ class Service {
     void record(const std::function<void(Writer&)>& work);
     Objects objects() const { return {state().objects(), around_.clock}; }
     AuditQuery resolve(const AuditRequest& request, const Store& store);
-    IsolationBackend& backend();
+    std::vector<IsolationBackend*> backends();
 
     Surroundings around_;
     std::optional<Store> store_;

@@ -25,7 +25,7 @@ DoctorReport Service::doctor(const std::filesystem::path& directory) {
     DoctorReport report;
     report.machine = machineFacts(::geteuid());
     report.state = lookAtState(state());
-    for (const auto& backend : around_.backends()) report.backends.push_back(backend->probe());
+    for (IsolationBackend* backend : backends()) report.backends.push_back(backend->probe());
     try {
         const auto root = projectRoot(directory);
         CloneRequest request{.project = root, .directory = root, .environment = around_.environment};

@@ -113,10 +113,11 @@ Milliseconds Service::sandboxLifetime(const fs::path& directory) {
     return sandboxRules(files, {}, around_.vocabulary, readCeiling(around_.ceiling)).duration("lifetime");
 }
 
-IsolationBackend& Service::backend() {
+std::vector<IsolationBackend*> Service::backends() {
     if (backends_.empty()) backends_ = around_.backends();
-    if (backends_.empty()) throw Error(ErrorCode::kInfrastructure, "this program was built without isolation backends");
-    return *backends_.front();
+    std::vector<IsolationBackend*> all;
+    for (const auto& backend : backends_) all.push_back(backend.get());
+    return all;
 }
 
 Sandboxes& Service::sandboxes() {
@@ -124,7 +125,7 @@ Sandboxes& Service::sandboxes() {
         sandboxes_ =
             std::make_unique<Sandboxes>(Sandboxes::Surroundings{.store = [this]() -> Store& { return writing(); },
                                                                 .state = state(),
-                                                                .backend = backend(),
+                                                                .backends = backends(),
                                                                 .clock = around_.clock,
                                                                 .environment = around_.environment,
                                                                 .actor = caller(),

@@ -2,24 +2,14 @@
 
 #include <algorithm>
 
-#include "store/file.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
-namespace fs = std::filesystem;
-
 namespace {
-
-constexpr std::uint64_t kMostProof = 64 * 1024;
 
 bool contains(const std::vector<Guarantee>& all, Guarantee one) {
     return std::find(all.begin(), all.end(), one) != all.end();
-}
-
-std::optional<ProbeResult> readProof(const fs::path& file, const ProbeKey& key) {
-    std::error_code error;
-    if (!fs::is_regular_file(fs::symlink_status(file, error))) return std::nullopt;
-    return parseProbe(key, readSmallFile(file, kMostProof, "a cached proof"));
 }
 
 struct LimitGuarantee {
@@ -47,27 +37,7 @@ bool isAboutLimits(Guarantee guarantee) {
                        [&](const LimitGuarantee& row) { return row.guarantee == guarantee; });
 }
 
-[[noreturn]] void refuse(const ProbeResult& proofs, Guarantee guarantee) {
-    const Proof* proof = proofs.find(guarantee);
-    const std::string why = proof == nullptr ? "it was never proven" : proof->evidence;
-    std::string cure =
-        proof == nullptr || proof->cure.empty() ? "`gradus doctor` shows every guarantee with its proof" : proof->cure;
-    throw Error(ErrorCode::kInfrastructure, "the backend {} does not give {} here: {}", proofs.backend,
-                guaranteeName(guarantee), why)
-        .hint(std::move(cure));
-}
-
 }  // namespace
-
-ProbeResult provenBy(IsolationBackend& backend, const fs::path& cache) {
-    const ProbeKey key = backend.probeKey();
-    const fs::path file = cache / (std::string(backend.name()) + "-" + key.digest().hex());
-    if (auto known = readProof(file, key)) return std::move(*known);
-    ProbeResult result = backend.probe();
-    makeDirectories(cache);
-    writeFileDurably(file, formatProbe(key, result));
-    return result;
-}
 
 std::vector<Guarantee> lowered(const CommandRequest& request) {
     std::vector<Guarantee> all;
@@ -78,16 +48,18 @@ std::vector<Guarantee> lowered(const CommandRequest& request) {
     return all;
 }
 
-void demand(const ProbeResult& proofs, const CommandRequest& request) {
+std::vector<Guarantee> demanded(const CommandRequest& request) {
     const std::vector<Guarantee> without = lowered(request);
+    std::vector<Guarantee> all;
+    for (const Guarantee guarantee : kFloor)
+        if (!contains(without, guarantee)) all.push_back(guarantee);
     for (const Guarantee guarantee : request.required) {
         if (contains(without, guarantee))
             throw Error(ErrorCode::kUsage, "{} is required and given up at once", guaranteeName(guarantee))
                 .hint("take it out of one of the two; the host's network gives up no-network");
-        if (!proofs.proves(guarantee)) refuse(proofs, guarantee);
+        if (!contains(all, guarantee)) all.push_back(guarantee);
     }
-    for (const Guarantee guarantee : kFloor)
-        if (!contains(without, guarantee) && !proofs.proves(guarantee)) refuse(proofs, guarantee);
+    return all;
 }
 
 std::vector<Guarantee> held(const ProbeResult& proofs, const CommandRequest& request, const Outcome& outcome) {

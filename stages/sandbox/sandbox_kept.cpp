@@ -29,15 +29,16 @@ std::size_t mostLayers() {
 
 }  // namespace
 
-fs::path Sandboxes::Inside::baseOf(const std::optional<std::string>& commit, const fs::path& project) const {
-    if (!commit) return project;
-    if (!around.materialise)
-        throw Error(ErrorCode::kNotAllowed, "a commit cannot be cloned here").hint("clone the directory as it is");
-    return around.materialise(project, *commit);
+MaterialisedCommit Sandboxes::Inside::pinned(const fs::path& project, const std::string& commit) const {
+    const fs::path cache = around.state.root / "commits";
+    makeDirectories(cache);
+    MaterialisedCommit tree = materialise(project, commit, cache);
+    for (const std::string& note : tree.notes) around.warn(note);
+    return tree;
 }
 
 fs::path Sandboxes::Inside::baseOf(const SandboxRecord& record, const ProjectIdentity& project) const {
-    return baseOf(record.commit, project.path);
+    return record.commit ? pinned(project.path, *record.commit).tree : project.path;
 }
 
 HeldSandbox Sandboxes::Inside::hold(std::int64_t sandbox, const Patience& patience) {
@@ -81,11 +82,16 @@ SandboxRecord Sandboxes::create(const CreateRequest& request) {
     const ProjectIdentity project = identify(request.project);
     CommandRequest nothing;
     planClone(inside_->cloneRequest(project.path, nothing));  // one that cannot be cloned is refused now, not later
-    const fs::path base = inside_->baseOf(request.commit, project.path);
+    fs::path base = project.path;
     SandboxDraft draft;
     draft.kind = SandboxKind::kKept;
     draft.name = request.name;
-    draft.commit = request.commit;
+    if (request.commit) {
+        // By its full name: what a branch means changes.
+        MaterialisedCommit tree = inside_->pinned(project.path, *request.commit);
+        draft.commit = std::move(tree.commit);
+        base = std::move(tree.tree);
+    }
     draft.since = fileSystemNow();
     draft.lifetime = request.lifetime.value_or(kDefaultLifetime);
     SandboxRecord record;
@@ -209,6 +215,7 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     source.base = baseOf(held.record, held.project);
     source.since = held.record.since;
     source.pinned = held.record.commit.has_value();
+    if (source.pinned) source.repository = held.project.path;
     source.notOurs = planClone(cloneRequest(held.project.path, {})).notOurs;
     return harvest(source, options);
 }

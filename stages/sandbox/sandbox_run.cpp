@@ -62,12 +62,12 @@ CloneRequest Sandboxes::Inside::cloneRequest(const fs::path& project, const Comm
     return request;
 }
 
-ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const CommandRequest& request, std::int64_t id,
-                                            std::int64_t sandbox) {
+ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const Confiner& confiner, const CommandRequest& request,
+                                            std::int64_t id, std::int64_t sandbox) {
     ExecutionReport report;
     Execution& execution = report.execution;
-    execution = notRun(request, id, sandbox);
-    execution.guarantees = held(proven(), request, outcome);
+    execution = notRun(confiner, request, id, sandbox);
+    execution.guarantees = held(confiner.proofs, request, outcome);
     execution.verdict = outcome.verdict;
     execution.exitCode = outcome.exitCode;
     execution.signal = outcome.signal;
@@ -87,12 +87,13 @@ ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const CommandReques
     return report;
 }
 
-Execution Sandboxes::Inside::notRun(const CommandRequest& request, std::int64_t id, std::int64_t sandbox) {
+Execution Sandboxes::Inside::notRun(const Confiner& confiner, const CommandRequest& request, std::int64_t id,
+                                    std::int64_t sandbox) {
     Execution execution;
     execution.id = id;
     execution.sandbox = sandbox;
     execution.state = ExecutionState::kFinished;
-    execution.backend = around.backend.name();
+    execution.backend = confiner.backend.name();
     execution.without = lowered(request);
     execution.verdict = Verdict::kSetupFailed;
     execution.startedAt = around.clock.now();
@@ -125,9 +126,9 @@ class Unfinished {
     std::function<void(SandboxWriter&)> give_;
 };
 
-ExecutionDraft draftOf(const Sandboxes::Surroundings& around, const ProcessIdentity& me, const CommandRequest& request,
+ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, const CommandRequest& request,
                        const ClonePlan& plan, std::int64_t sandbox) {
-    return {sandbox, me, std::string(around.backend.name()), lowered(request), request.arguments, plan.directory};
+    return {sandbox, me, std::string(confiner.backend.name()), lowered(request), request.arguments, plan.directory};
 }
 
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
@@ -142,27 +143,28 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     checkName(request.name, "sandbox");
     reap();
     const CommandRequest& command = request.command;
-    demand(inside_->proven(), command);
+    const Confiner confiner = inside_->confinerFor(command);
     const ProjectIdentity project = identify(request.project);
     CloneRequest clone = inside_->cloneRequest(project.path, command);
-    const fs::path base = inside_->baseOf(request.commit, project.path);
-    if (request.commit) clone.lowers = {base};
+    std::optional<MaterialisedCommit> pinned;
+    if (request.commit) pinned = inside_->pinned(project.path, *request.commit);
+    if (pinned) clone.lowers = {pinned->tree};
     const ClonePlan plan = planClone(clone);
 
     Trial trial(*this);
     SandboxDraft draft;
     draft.kind = SandboxKind::kTransient;
-    draft.commit = request.commit;
+    if (pinned) draft.commit = pinned->commit;
     draft.since = fileSystemNow();
     draft.owner = inside_->me();
     std::int64_t execution = 0;
     inside_->write([&](SandboxWriter& writer, Writer& all) {
         draft.project = all.project(project, all.actor(inside_->around.actor));
         trial.record_ = writer.create(draft);
-        execution = writer.start(draftOf(inside_->around, *draft.owner, command, plan, trial.record_.id));
+        execution = writer.start(draftOf(confiner, *draft.owner, command, plan, trial.record_.id));
     });
     const std::int64_t id = trial.record_.id;
-    trial.report_.execution = inside_->notRun(command, execution, id);
+    trial.report_.execution = inside_->notRun(confiner, command, execution, id);
     Unfinished unfinished([this](const auto& work) { inside_->write(work); },
                           [&, lost = false](SandboxWriter& writer) mutable {
                               lost = trial.sandbox_ && trial.report_.execution.verdict == Verdict::kSetupFailed;
@@ -171,14 +173,20 @@ Trial Sandboxes::attempt(const TryRequest& request) {
                               if (!lost) writer.finish(trial.report_.execution);
                               writer.end(id, SandboxEnd::kFailed);
                           });
-    trial.sandbox_ = inside_->around.backend.open(plan.workspace, command.limits, command.network, plan.identity);
+    trial.sandbox_ = confiner.backend.open(plan.workspace, command.limits, command.network, plan.identity);
     trial.overlay_ = plan.projectOverlay;
     for (const std::size_t part : plan.alsoKept)
         trial.parts_.emplace_back(part, plan.workspace.overlays.at(part).target);
-    trial.report_ = inside_->reportOf(trial.sandbox_->run(commandFrom(command, plan)), command, execution, id);
+    trial.report_ =
+        inside_->reportOf(trial.sandbox_->run(commandFrom(command, plan)), confiner, command, execution, id);
     notePlan(command, clone, plan, trial.report_);
-    HarvestSource source{
-        {trial.sandbox_->upper(plan.projectOverlay)}, base, draft.since, request.commit.has_value(), plan.notOurs};
+    HarvestSource source;
+    source.layers = {trial.sandbox_->upper(plan.projectOverlay)};
+    source.base = pinned ? pinned->tree : project.path;
+    source.since = draft.since;
+    source.pinned = pinned.has_value();
+    if (pinned) source.repository = project.path;
+    source.notOurs = plan.notOurs;
     HarvestOptions options;
     options.withIgnored = request.withIgnored;
     trial.harvest_ = harvest(source, options);
@@ -292,7 +300,7 @@ void usePart(const Layers& layers, const HeldSandbox& held, Overlay& overlay) {
 }  // namespace
 
 ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience) {
-    demand(inside_->proven(), command);
+    const Confiner confiner = inside_->confinerFor(command);
     const HeldSandbox held = inside_->hold(sandbox, patience);
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
     useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
@@ -307,17 +315,18 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
     std::int64_t execution = 0;
     const ProcessIdentity me = inside_->me();
     inside_->write([&](SandboxWriter& writer, Writer&) {
-        execution = writer.start(draftOf(inside_->around, me, command, plan, sandbox));
+        execution = writer.start(draftOf(confiner, me, command, plan, sandbox));
     });
     std::unique_ptr<Sandbox> open;
     Unfinished unfinished([this](const auto& work) { inside_->write(work); },
-                          [&, failed = inside_->notRun(command, execution, sandbox)](SandboxWriter& writer) {
+                          [&, failed = inside_->notRun(confiner, command, execution, sandbox)](SandboxWriter& writer) {
                               if (open) return writer.lose({execution, sandbox, me});
                               writer.finish(failed);
                           });
-    open = inside_->around.backend.open(plan.workspace, withinLifetime(command.limits, held.record.lifetime),
-                                        command.network, plan.identity);
-    ExecutionReport report = inside_->reportOf(open->run(commandFrom(command, plan)), command, execution, sandbox);
+    open = confiner.backend.open(plan.workspace, withinLifetime(command.limits, held.record.lifetime), command.network,
+                                 plan.identity);
+    ExecutionReport report =
+        inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, sandbox);
     open->close();
     notePlan(command, clone, plan, report);
     unfinished.isFinished();

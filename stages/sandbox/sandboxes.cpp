@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "plugins/api/choice.h"
 #include "stages/sandbox/owner.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
@@ -52,10 +53,18 @@ const Layers& Sandboxes::Inside::layers() {
     return *layerStore;
 }
 
-const ProbeResult& Sandboxes::Inside::proven() {
+Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
     const std::lock_guard guard(mutex);
-    if (!proofs) proofs = provenBy(around.backend, around.state.root / "sandboxes" / "proofs");
-    return *proofs;
+    const auto probe = [this](IsolationBackend& backend) {
+        const auto known = proofs.find(&backend);
+        if (known != proofs.end()) return known->second;
+        const fs::path cache = around.state.root / "proofs";
+        makeDirectories(cache);
+        return proofs.emplace(&backend, cachedProbe(backend, cache)).first->second;
+    };
+    IsolationBackend& chosen = chooseBackend(around.backends, {.guarantees = demanded(request)}, probe);
+    probe(chosen);
+    return {chosen, proofs.at(&chosen)};
 }
 
 const ProcessIdentity& Sandboxes::Inside::me() {

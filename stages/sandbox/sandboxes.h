@@ -153,13 +153,11 @@ class Sandboxes {
         /// The store, opened for writing at the first call. Called and used under a lock of this object's own.
         std::function<Store&()> store;
         StateDirectory state;
-        IsolationBackend& backend;
+        /// Cheapest first; the first that proves what a command demands runs it.
+        std::vector<IsolationBackend*> backends;
         const Clock& clock;
         Environment environment;  ///< the caller's
         Actor actor;              ///< who is asking
-        /// A directory with that commit's files, made once and never written again. Absent: commits are refused.
-        std::function<std::filesystem::path(const std::filesystem::path& project, const std::string& commit)>
-            materialise;
         /// Told what a person should know although the call succeeded.
         std::function<void(const std::string&)> warn = [](const std::string&) {};
     };

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 
+#include "stages/sandbox/clone_commit.h"
 #include "stages/sandbox/layers.h"
 #include "stages/sandbox/sandbox_lock.h"
 #include "stages/sandbox/sandboxes.h"
@@ -19,6 +21,12 @@ struct HeldSandbox {
     std::vector<LayerRecord> chain;  ///< its own layer first, then the frozen ones
 };
 
+/// A backend, and what it proved here.
+struct Confiner {
+    IsolationBackend& backend;
+    const ProbeResult& proofs;
+};
+
 /// What the files of Sandboxes share.
 struct Sandboxes::Inside {
     explicit Inside(Surroundings surroundings) : around(std::move(surroundings)) {}
@@ -26,7 +34,7 @@ struct Sandboxes::Inside {
     Surroundings around;
     std::mutex mutex;                  // the store, and what was made from it, are one thread's at a time
     std::optional<Layers> layerStore;  // needs the store's id
-    std::optional<ProbeResult> proofs;
+    std::map<IsolationBackend*, ProbeResult> proofs;
     std::optional<ProcessIdentity> self;
 
     template <typename Work>
@@ -37,7 +45,8 @@ struct Sandboxes::Inside {
     /// One durable transaction, by the one who is asking.
     void write(const std::function<void(SandboxWriter&, Writer&)>& work);
     const Layers& layers();
-    const ProbeResult& proven();
+    /// The backend that runs it; throws Error where none proves what is demanded.
+    Confiner confinerFor(const CommandRequest& request);
     const ProcessIdentity& me();
     Objects objects() const { return {around.state.objects(), around.clock}; }
 
@@ -51,7 +60,7 @@ struct Sandboxes::Inside {
     void makeWhole(const std::vector<LayerRecord>& chain, const std::filesystem::path& base);
     /// What its bottom layer lies on.
     std::filesystem::path baseOf(const SandboxRecord& record, const ProjectIdentity& project) const;
-    std::filesystem::path baseOf(const std::optional<std::string>& commit, const std::filesystem::path& project) const;
+    MaterialisedCommit pinned(const std::filesystem::path& project, const std::string& commit) const;
     /// Merges the frozen layers into one where there are too many.
     void squashIfDeep(std::int64_t sandbox);
     Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);
@@ -60,10 +69,11 @@ struct Sandboxes::Inside {
     std::uint64_t discardUnreachable(const std::vector<std::int64_t>& layers);
 
     CloneRequest cloneRequest(const std::filesystem::path& project, const CommandRequest& command) const;
-    ExecutionReport reportOf(Outcome outcome, const CommandRequest& request, std::int64_t execution,
-                             std::int64_t sandbox);
+    ExecutionReport reportOf(Outcome outcome, const Confiner& confiner, const CommandRequest& request,
+                             std::int64_t execution, std::int64_t sandbox);
     /// For one that could not be set up: the record of that.
-    Execution notRun(const CommandRequest& request, std::int64_t execution, std::int64_t sandbox);
+    Execution notRun(const Confiner& confiner, const CommandRequest& request, std::int64_t execution,
+                     std::int64_t sandbox);
 
     void reap(CollectReport& report);
     void loseExecutions(CollectReport& report);

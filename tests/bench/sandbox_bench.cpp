@@ -27,13 +27,12 @@ class Rig {
         : backend_(NamespacesConfig{jail, "/sys/fs/cgroup", Milliseconds(30'000)}, clock_),
           sandboxes_({.store = [this]() -> Store& { return store(); },
                       .state = state_,
-                      .backend = backend_,
+                      .backends = {&backend_},
                       .clock = clock_,
                       .environment = [](const std::string& name) -> std::optional<std::string> {
                           return name == "PATH" ? std::optional<std::string>("/usr/bin:/bin") : std::nullopt;
                       },
-                      .actor = {ActorKind::kPerson, "bench"},
-                      .materialise = nullptr}) {}
+                      .actor = {ActorKind::kPerson, "bench"}}) {}
 
     const fs::path& path() const { return scratch_.path(); }
     Sandboxes& sandboxes() { return sandboxes_; }

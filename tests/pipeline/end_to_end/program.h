@@ -77,9 +77,10 @@ class ProgramTest : public testing::Test {
             ::waitpid(std::exchange(pid_, 0), &status, 0);
             return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), bytesOf(out_), bytesOf(err_)};
         }
+        void send(int signal) const { ::kill(pid_, signal); }
         void stop(int signal) {
             if (pid_ == 0) return;
-            ::kill(pid_, signal);
+            send(signal);
             wait();
         }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <grp.h>
-
 #include "tests/pipeline/end_to_end/program.h"
 
 namespace gradus::test {
@@ -28,12 +26,21 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
     }
 
     /// A program as this test's user, in the project.
-    Ended command(Words words) {
+    std::unique_ptr<Running> startCommand(Words words) {
         if (GetParam() == As::kOrdinaryUser) {
             const Words prefix{"setpriv", "--reuid=41235", "--regid=41235", "--clear-groups"};
             words.insert(words.begin(), prefix.begin(), prefix.end());
         }
-        return start(words)->wait();
+        return start(words);
+    }
+    Ended command(const Words& words) { return startCommand(words)->wait(); }
+    std::unique_ptr<Running> startTry(const std::string& script) {
+        return startCommand({GRADUS_PROGRAM, "try", "--", "sh", "-c", script});
+    }
+    /// Until the command inside says so.
+    static void waitForUp(const Running& running) {
+        for (int i = 0; i < 2000 && !has(running.outSoFar(), "up"); ++i) ::usleep(10'000);
+        ASSERT_TRUE(has(running.outSoFar(), "up"));
     }
     Ended shell(const std::string& script) {
         Ended ended = command({"sh", "-c", script});

@@ -24,11 +24,10 @@ class Owner {
           backend_(NamespacesConfig{GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000)}, clock_),
           sandboxes_({.store = [this]() -> Store& { return store(); },
                       .state = state_,
-                      .backend = backend_,
+                      .backends = {&backend_},
                       .clock = clock_,
                       .environment = [](const std::string&) { return std::nullopt; },
-                      .actor = {ActorKind::kAgent, "owner"},
-                      .materialise = nullptr}) {}
+                      .actor = {ActorKind::kAgent, "owner"}}) {}
 
     void run(int count) {
         std::atomic<int> ready = 0;

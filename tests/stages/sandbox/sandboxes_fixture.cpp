@@ -19,11 +19,10 @@ SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend)
                      return *store;
                  },
                  .state = test.state_,
-                 .backend = backend != nullptr ? *backend : test.backend_,
+                 .backends = {backend != nullptr ? backend : &test.backend_},
                  .clock = test.clock_,
                  .environment = [](const std::string&) { return std::nullopt; },
-                 .actor = {ActorKind::kPerson, "alice"},
-                 .materialise = nullptr}) {}
+                 .actor = {ActorKind::kPerson, "alice"}}) {}
 
 SandboxesTest::SandboxesTest()
     : place_({::geteuid(), ::getegid()}),
@@ -33,8 +32,8 @@ SandboxesTest::SandboxesTest()
     // Proving takes a while, and nothing here is about that: the first test's proofs serve all.
     static const ProbeResult kProofs = backend_.probe();
     const ProbeKey key = backend_.probeKey();
-    makeDirectories(root() / "proofs");
-    writeFileDurably(root() / "proofs" / ("namespaces-" + key.digest().hex()), formatProbe(key, kProofs));
+    makeDirectories(state_.root / "proofs");
+    writeFileDurably(state_.root / "proofs/probe-namespaces", formatProbe(key, kProofs), 0600);
     before_ = countHost();
     side_.emplace(*this);
 }
