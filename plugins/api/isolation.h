@@ -81,6 +81,13 @@ struct CaptureBudget {
 
 enum class Stream { kOut, kErr };
 
+/// A person's terminal, borrowed for the time of a command. The command gets a terminal of its own, made inside; what
+/// is typed here is typed there, what it shows is shown here, and a change of size is passed on.
+struct TerminalLink {
+    int in = 0;
+    int out = 1;
+};
+
 struct Command {
     std::vector<std::string> arguments;
     /// The program, if it is not arguments[0]. A name without a slash is looked for in PATH, inside.
@@ -88,7 +95,11 @@ struct Command {
     /// NAME=value, the whole of it: nothing is inherited.
     std::vector<std::string> environment;
     std::filesystem::path directory = "/";
+    /// Absent: this process's own.
+    std::optional<mode_t> umask;
     std::string input;
+    /// Instead of input and pipes. Stdout and stderr are then one stream, kept as stdout.
+    std::optional<TerminalLink> terminal;
     CaptureBudget keepOut;
     CaptureBudget keepErr;
     /// Called with every piece of output as it arrives, on the thread that runs the command.
@@ -136,6 +147,8 @@ struct Outcome {
     /// pid 1 of the sandbox as the host saw it, and its namespaces by name, once the command had started.
     std::optional<pid_t> init;
     std::vector<std::pair<std::string, std::uint64_t>> namespaces;
+    /// Version of the kernel's Landlock that stood behind the mounts as a second line; 0: none.
+    std::uint32_t landlock = 0;
 };
 
 /// The sandbox could not be built as asked. The message names step and reason, the hint the cure where one is known.
@@ -156,10 +169,13 @@ class Sandbox {
     /// Runs to the end or to a limit. A command that fails, or cannot be started, is an Outcome; throws Error only if
     /// the sandbox itself is lost.
     virtual Outcome run(const Command& command) = 0;
+    /// Does now what the next run() needs and no command decides, so that it starts sooner. Only a hint.
+    virtual void prepare() {}
     /// The upper directory of the overlay at `index`, for reading what changed while no command runs. Borrowed: valid
     /// until close().
     virtual int upper(std::size_t index) const = 0;
-    /// Lets go of everything and waits until it is gone. Later calls do nothing; run() is then a fault.
+    /// Lets go of everything; nothing of it is in use afterwards, layers given by the caller included. Later calls do
+    /// nothing; run() is then a fault.
     virtual void close() = 0;
 };
 

@@ -227,6 +227,7 @@ std::string encode(const JailSetup& setup) {
         writer.number(directory.mode);
     }
     writer.texts(setup.hidden);
+    writer.texts(setup.alwaysHidden);
     writeLimits(writer, setup.limits);
     return writer.take();
 }
@@ -244,6 +245,7 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     setup.binds = reader.list<JailBind>([&] { return readBind(reader); });
     setup.privates = reader.list<JailPrivate>([&] { return readPrivate(reader); });
     setup.hidden = reader.texts();
+    setup.alwaysHidden = reader.texts();
     setup.limits = readLimits(reader);
     return whole(reader, std::move(setup));
 }
@@ -255,6 +257,8 @@ std::string encode(const JailRun& run) {
     writer.texts(run.environment);
     writer.text(run.directory);
     writer.number(run.graceMillis);
+    writer.number(run.umask);
+    writer.flag(run.terminal);
     return writer.take();
 }
 
@@ -266,6 +270,8 @@ std::optional<JailRun> decodeRun(std::string_view body) {
     run.environment = reader.texts();
     run.directory = reader.text();
     run.graceMillis = reader.number();
+    run.umask = reader.small(0777);
+    run.terminal = reader.flag();
     return whole(reader, std::move(run));
 }
 
