@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -18,6 +19,14 @@ constexpr Milliseconds kEndPatience{10'000};
 bool isAlive(const Jail& jail) {
     pollfd event{jail.control.get(), 0, 0};
     return ::poll(&event, 1, 0) == 0;
+}
+
+std::string wholeOf(int fd) {
+    std::string text;
+    char piece[16384];
+    for (ssize_t got = 0; (got = ::pread(fd, piece, sizeof piece, static_cast<off_t>(text.size()))) > 0;)
+        text.append(piece, static_cast<std::size_t>(got));
+    return text;
 }
 
 }  // namespace
@@ -45,7 +54,12 @@ std::uint64_t JailPool::hostView() {
 std::uint64_t JailPool::lookAtHost() {
     if (!mounts_) return 0;
     pollfd event{mounts_.get(), POLLPRI, 0};
-    if (::poll(&event, 1, 0) > 0) ++changes_;
+    // Something came or went; if it is gone again, nothing has changed.
+    if (::poll(&event, 1, 0) > 0 || table_.empty()) {
+        std::string table = wholeOf(mounts_.get());
+        if (table != table_) ++changes_;
+        table_ = std::move(table);
+    }
     // A new directory in / is no mount, but a sandbox would not have it.
     struct stat root {};
     const bool known = ::stat("/", &root) == 0;

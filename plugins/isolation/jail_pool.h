@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "plugins/host/child_process.h"
 #include "store/file.h"
@@ -41,6 +42,7 @@ class JailPool {
     std::mutex mutex_;
     std::deque<Jail> idle_;
     FileDescriptor mounts_;  ///< /proc/self/mountinfo: polls as ready after a change
+    std::string table_;
     std::uint64_t changes_ = 0;
     std::int64_t rootChanged_ = 0;
 };

@@ -49,6 +49,7 @@ inline void note(const std::string& name, const std::string& measured) {
 }
 
 void benchAudit(std::int64_t events);
+void benchSandbox(const std::string& jail, int rounds);
 void benchCommand(const std::string& gradus);
 
 }  // namespace gradus::bench

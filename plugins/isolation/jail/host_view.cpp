@@ -129,7 +129,8 @@ class HostViewBuilder {
         if (::umount2(".", MNT_DETACH) != 0) return failure("detach", "the old root");
         if (::chdir("/") != 0) return failure("enter", "/");
         view_.stem = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
-        return view_.stem ? Attempt() : failure("namespaces", "stem");
+        if (!view_.stem || ::setns(view_.staging.get(), CLONE_NEWNS) != 0) return failure("namespaces", "stem");
+        return std::nullopt;
     }
 
     const std::vector<std::string>& hidden_;

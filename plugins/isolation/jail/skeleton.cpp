@@ -39,7 +39,6 @@ class Builder {
         : setup_(setup), rootless_(rootless), view_(view), skeleton_(skeleton) {}
 
     Attempt build() {
-        if (auto failed = enter(view_.staging)) return failed;
         if (auto failed = refuseNestedMounts(setup_, view_.mounts)) return failed;
         if (auto failed = makeMounts()) return failed;
         if (auto failed = enter(view_.stem)) return failed;

@@ -106,6 +106,7 @@ bool Supervisor::answerSetup(const JailFrame& frame) {
 Attempt Supervisor::setUp(const JailSetup& setup) {
     if (const std::optional<std::string> reason = objection(setup)) return failure("plan", *reason, EINVAL);
     if (host_ && setup.hostNetwork != setup_.hostNetwork) return failure("plan", "another network than before", EINVAL);
+    if (!host_ || setup.uid != setup_.uid) masks_ = findProcMasks(setup.uid);
     setup_ = setup;
     rootless_ = ::geteuid() != 0;
     if (rootless_ && (setup.uid != ::geteuid() || setup.gid != ::getegid()))
@@ -114,7 +115,6 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
     if (!host_)
         if (auto failed = enterHost()) return failed;
     if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
-    masks_ = findProcMasks(setup_.uid);
     return buildSkeleton(setup_, rootless_, *host_, skeleton_);
 }
 
