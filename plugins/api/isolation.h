@@ -58,6 +58,8 @@ struct Workspace {
     /// Shown as empty: directories and files. One that does not exist is skipped.
     std::vector<std::filesystem::path> hidden;
     std::string hostname = "sandbox";
+    /// System calls, by number, that are refused besides those that always are. Nothing can be allowed that way.
+    std::vector<std::uint32_t> deniedCalls;
     /// The given uppers lie on a file system that bounds them by itself (an image, a quota).
     bool boundedUppers = false;
 };

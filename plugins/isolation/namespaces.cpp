@@ -70,6 +70,7 @@ JailSetup toJail(const Workspace& workspace, const Limits& limits, Network netwo
     for (const PrivateDirectory& directory : workspace.directories)
         setup.privates.push_back({directory.target.native(), directory.mode});
     for (const fs::path& path : workspace.hidden) setup.hidden.push_back(path.native());
+    setup.deniedCalls = workspace.deniedCalls;
     setup.limits = limits;
     addDefaults(setup);
     return setup;

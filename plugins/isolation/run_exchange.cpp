@@ -96,6 +96,14 @@ bool RunExchange::streaming() const {
     return std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return bool(flow.source); });
 }
 
+// A change of size interrupts the wait; one that came just before it is seen a little later.
+int RunExchange::patience(const std::optional<std::chrono::steady_clock::time_point>& deadline) const {
+    constexpr int kLookAgain = 200;
+    const int most = deadline ? millisUntil(*deadline) : -1;
+    if (!relay_) return most;
+    return most < 0 ? kLookAgain : std::min(most, kLookAgain);
+}
+
 void RunExchange::step() {
     // Beyond the limit nothing more is taken until everything inside has ended: the pipes are full by then.
     const bool deaf = report_.outputTripped && !settled();
@@ -106,10 +114,11 @@ void RunExchange::step() {
                         {stopping_ ? -1 : wake_.get(), POLLIN, 0},
                         {typing ? relay_->input() : -1, POLLIN, 0}};
     const std::optional<Steady::time_point> deadline = endOfOutput_ ? endOfOutput_ : endOfPatience_;
-    const int ready = ::poll(events, 5, deadline ? millisUntil(*deadline) : -1);
-    if (relay_) relay_->followSize();  // a change of size interrupts the poll
+    const int ready = ::poll(events, 5, patience(deadline));
+    if (relay_) relay_->followSize();
     if (ready < 0) return;
-    if (ready == 0 && !endOfOutput_) lost_ = true;  // told to end, and did not
+    if (ready == 0 && deadline && !endOfOutput_ && Steady::now() >= *deadline)
+        lost_ = true;  // told to end, and did not
     for (std::size_t i = 0; i < 2; ++i)
         if (events[i + 1].revents != 0) read(flows_[i]);
     if (events[0].revents != 0) hear();

@@ -39,6 +39,7 @@ class RunExchange {
     bool settled() const { return report_.failed || report_.ended; }
     bool streaming() const;
     void sendRun(const std::vector<int>& stdio);
+    int patience(const std::optional<std::chrono::steady_clock::time_point>& deadline) const;
     void step();
     void read(Flow& flow);
     void hear();

@@ -2,12 +2,13 @@
 # which each `old` is replaced by its `new`. Production code has no switches for this: the copy is made here, and its
 # object comes before the library, so that the linker never takes the original out of it. A text that is not there
 # exactly once stops the configuration: a mutant that mutates nothing would prove nothing.
-function(gradus_writer_mutant name source)
+# gradus_jail_mutant(NAME SOURCE old new …): the same for the program gradus-jail, as jail_NAME.
+function(gradus_mutated_source name source result)
     set(original ${PROJECT_SOURCE_DIR}/${source})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${original})
     file(READ ${original} text)
     math(EXPR last "${ARGC} - 1")
-    foreach(old RANGE 2 ${last} 2)
+    foreach(old RANGE 3 ${last} 2)
         math(EXPR new "${old} + 1")
         string(FIND "${text}" "${ARGV${old}}" first)
         string(FIND "${text}" "${ARGV${old}}" final REVERSE)
@@ -19,6 +20,19 @@ function(gradus_writer_mutant name source)
     get_filename_component(file ${source} NAME)
     set(mutated ${CMAKE_CURRENT_BINARY_DIR}/${name}/${file})
     file(GENERATE OUTPUT ${mutated} CONTENT "${text}")
+    set(${result} ${mutated} PARENT_SCOPE)
+endfunction()
+
+function(gradus_writer_mutant name source)
+    gradus_mutated_source(${name} ${source} mutated ${ARGN})
     add_executable(store_writer_${name} ${PROJECT_SOURCE_DIR}/tests/store/store_writer.cpp ${mutated})
     target_link_libraries(store_writer_${name} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 gradus::warnings)
+endfunction()
+
+function(gradus_jail_mutant name source)
+    gradus_mutated_source(${name} ${source} mutated ${ARGN})
+    add_executable(jail_${name} ${mutated} $<TARGET_OBJECTS:gradus_jail_main>)
+    target_compile_options(jail_${name} PRIVATE -fno-exceptions -fno-rtti -fno-sanitize=all)
+    target_link_options(jail_${name} PRIVATE -static -fno-sanitize=all)
+    target_link_libraries(jail_${name} PRIVATE gradus::jail_parts gradus::warnings)
 endfunction()

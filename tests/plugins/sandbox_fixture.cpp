@@ -145,7 +145,8 @@ std::string HostProject::fingerprint() const {
 }
 
 std::unique_ptr<IsolationBackend> makeBackend(const Clock& clock) {
-    NamespacesConfig config{GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000), 0};
+    const char* jail = std::getenv("GRADUS_TEST_JAIL");
+    NamespacesConfig config{jail != nullptr ? jail : GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000), 0};
     if (const char* pooled = std::getenv("GRADUS_TEST_POOL"))
         config.pooled = static_cast<std::size_t>(std::atoi(pooled));
     return std::make_unique<NamespacesBackend>(config, clock);

@@ -228,6 +228,8 @@ std::string encode(const JailSetup& setup) {
     }
     writer.texts(setup.hidden);
     writer.texts(setup.alwaysHidden);
+    writer.number(setup.deniedCalls.size());
+    for (const std::uint32_t call : setup.deniedCalls) writer.number(call);
     writeLimits(writer, setup.limits);
     return writer.take();
 }
@@ -246,6 +248,7 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     setup.privates = reader.list<JailPrivate>([&] { return readPrivate(reader); });
     setup.hidden = reader.texts();
     setup.alwaysHidden = reader.texts();
+    setup.deniedCalls = reader.list<std::uint32_t>([&] { return reader.small(); });
     setup.limits = readLimits(reader);
     return whole(reader, std::move(setup));
 }

@@ -75,6 +75,7 @@ struct JailSetup {
     std::vector<std::string> hidden;
     /// The part of `hidden` that every sandbox of this engine has: hidden once for all plans of one jail.
     std::vector<std::string> alwaysHidden;
+    std::vector<std::uint32_t> deniedCalls;
     Limits limits;
 
     bool operator==(const JailSetup&) const = default;

@@ -38,7 +38,8 @@ struct Skeleton {
 /// Called once, in a mount namespace of our own. `rootless`: we are inside a user namespace of our own.
 Attempt buildHostView(const std::vector<std::string>& hidden, bool rootless, HostView& view);
 
-/// Adds what `setup` names. Called in the staging namespace, where buildHostView and dropSkeleton end; afterwards this process lives in the sandbox's mount namespace.
+/// Adds what `setup` names. Called in the staging namespace, where buildHostView and dropSkeleton end; afterwards this
+/// process lives in the sandbox's mount namespace.
 Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton);
 
 /// Back to the staging namespace; what buildSkeleton made is gone.

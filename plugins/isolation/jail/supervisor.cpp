@@ -106,6 +106,7 @@ bool Supervisor::answerSetup(const JailFrame& frame) {
 Attempt Supervisor::setUp(const JailSetup& setup) {
     if (const std::optional<std::string> reason = objection(setup)) return failure("plan", *reason, EINVAL);
     if (host_ && setup.hostNetwork != setup_.hostNetwork) return failure("plan", "another network than before", EINVAL);
+    if (!host_ || setup.deniedCalls != setup_.deniedCalls) filter_ = buildFilter(setup.deniedCalls);
     if (!host_ || setup.uid != setup_.uid) masks_ = findProcMasks(setup.uid);
     setup_ = setup;
     rootless_ = ::geteuid() != 0;
@@ -121,7 +122,6 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
 // Once for all sandboxes of this jail.
 Attempt Supervisor::enterHost() {
     if (!rootless_) forgetMemoryPrivilege();
-    filter_ = buildFilter();
     if (auto failed = enterOuterNamespaces(rootless_, setup_)) return failed;
     interfaces_ = openPath(AT_FDCWD, "/proc/self/net/dev", O_RDONLY);
     if (auto failed = buildHostView(setup_.alwaysHidden, rootless_, host_.emplace())) return failed;
