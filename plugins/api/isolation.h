@@ -217,7 +217,7 @@ class IsolationBackend {
   public:
     virtual ~IsolationBackend() = default;
     virtual std::string_view name() const = 0;
-    /// Proves every guarantee by running inside. Takes some tens of milliseconds; the result can be kept by probeKey().
+    /// Proves every guarantee by running inside. Takes about half a second; cachedProbe keeps the result.
     virtual ProbeResult probe() = 0;
     virtual ProbeKey probeKey() const = 0;
     /// Whether it can show more than the host as it is: overlays, binds, private and hidden places.

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <string>
-
 #include "plugins/isolation/jail/attempt.h"
 
 namespace gradus {
