@@ -11,6 +11,8 @@ needed_to_build=(
 # clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
 # make and mount the disks that the power-cut tests break and that projects lie on.
 needed_to_test=(btrfs-progs clang-14 libclang-rt-14-dev e2fsprogs git mount python3 xfsprogs)
+# What the benchmarks stand beside.
+needed_to_bench=(bubblewrap runc)
 # One version of clang's tools everywhere: another one formats and warns differently.
 needed_to_lint=(clang-14 clang-format-14 clang-tidy-14 git shellcheck)
 
@@ -160,7 +162,7 @@ runTests() {
 }
 
 doBench() {
-    need "${needed_to_build[@]}"
+    need "${needed_to_build[@]}" "${needed_to_bench[@]}"
     build release gradus_bench
     exec build/release/tests/bench/gradus_bench "$@"
 }

@@ -49,8 +49,9 @@ struct PrivateDirectory {
     mode_t mode = 0700;
 };
 
-/// A small file of the sandbox's own, owned by the command's user, for what must not be shown as the host has it. Its
-/// target lies below a private directory.
+/// A small file of the sandbox's own, owned by the command's user, for what must not be shown as the host has it.
+/// Below a private directory it is a file like any other; elsewhere it covers what is there, can be written but neither
+/// removed nor replaced, and is never one of an overlay's changes.
 struct PrivateFile {
     std::filesystem::path target;
     std::string content;
@@ -67,6 +68,8 @@ struct Workspace {
     /// Shown as empty: directories and files. One that does not exist is skipped.
     std::vector<std::filesystem::path> hidden;
     std::string hostname = "sandbox";
+    /// System calls, by number, that are refused besides those that always are. Nothing can be allowed that way.
+    std::vector<std::uint32_t> deniedCalls;
     /// The given uppers lie on a file system that bounds them by itself (an image, a quota).
     bool boundedUppers = false;
     /// A descriptor that stays open while anything of the sandbox is left, also when its owner is killed: the lock of
@@ -93,6 +96,13 @@ struct CaptureBudget {
 
 enum class Stream { kOut, kErr };
 
+/// A person's terminal, borrowed for the time of a command. The command gets a terminal of its own, made inside; what
+/// is typed here is typed there, what it shows is shown here, and a change of size is passed on.
+struct TerminalLink {
+    int in = 0;
+    int out = 1;
+};
+
 struct Command {
     std::vector<std::string> arguments;
     /// The program, if it is not arguments[0]. A name without a slash is looked for in PATH, inside.
@@ -100,7 +110,11 @@ struct Command {
     /// NAME=value, the whole of it: nothing is inherited.
     std::vector<std::string> environment;
     std::filesystem::path directory = "/";
+    /// Absent: this process's own.
+    std::optional<mode_t> umask;
     std::string input;
+    /// Instead of input and pipes. Stdout and stderr are then one stream, kept as stdout.
+    std::optional<TerminalLink> terminal;
     CaptureBudget keepOut;
     CaptureBudget keepErr;
     /// Called with every piece of output as it arrives, on the thread that runs the command.
@@ -148,6 +162,8 @@ struct Outcome {
     /// pid 1 of the sandbox as the host saw it, and its namespaces by name, once the command had started.
     std::optional<pid_t> init;
     std::vector<std::pair<std::string, std::uint64_t>> namespaces;
+    /// Version of the kernel's Landlock that stood behind the mounts as a second line; 0: none.
+    std::uint32_t landlock = 0;
 };
 
 /// The sandbox could not be built as asked. The message names step and reason, the hint the cure where one is known.
@@ -168,10 +184,13 @@ class Sandbox {
     /// Runs to the end or to a limit. A command that fails, or cannot be started, is an Outcome; throws Error only if
     /// the sandbox itself is lost.
     virtual Outcome run(const Command& command) = 0;
+    /// Does now what the next run() needs and no command decides, so that it starts sooner. Only a hint.
+    virtual void prepare() {}
     /// The upper directory of the overlay at `index`, for reading what changed while no command runs. Borrowed: valid
     /// until close().
     virtual int upper(std::size_t index) const = 0;
-    /// Lets go of everything and waits until it is gone. Later calls do nothing; run() is then a fault.
+    /// Lets go of everything; nothing of it is in use afterwards, layers given by the caller included. Later calls do
+    /// nothing; run() is then a fault.
     virtual void close() = 0;
 };
 
@@ -211,7 +230,7 @@ class IsolationBackend {
   public:
     virtual ~IsolationBackend() = default;
     virtual std::string_view name() const = 0;
-    /// Proves every guarantee by running inside. Takes some tens of milliseconds; the result can be kept by probeKey().
+    /// Proves every guarantee by running inside. Takes about half a second; cachedProbe keeps the result.
     virtual ProbeResult probe() = 0;
     virtual ProbeKey probeKey() const = 0;
     /// Whether it can show more than the host as it is: overlays, binds, private and hidden places.

@@ -6,33 +6,43 @@
 #include <vector>
 
 #include "plugins/api/isolation.h"
-#include "plugins/host/capture.h"
-#include "plugins/host/child_process.h"
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/protocol.h"
+#include "plugins/isolation/jail_pool.h"
 
 namespace gradus {
 
 /// The engine's end of one gradus-jail: a Sandbox.
 class JailSession final : public Sandbox {
   public:
-    JailSession(ChildProcess jail, FileDescriptor control, const Limits& limits, const Clock& clock);
+    /// The pool is shared by a backend and its sandboxes, which may outlive it; the jail goes back there.
+    JailSession(Jail jail, std::shared_ptr<JailPool> pool, const Limits& limits, mode_t umask, const Clock& clock);
     ~JailSession() override;
 
     /// Sends the plan and waits for the jail to have built it.
     std::optional<Failure> setUp(const JailSetup& setup, Milliseconds patience);
+    /// The jail ended without a word about the plan: another one may do.
+    bool isLost() const { return lost_; }
 
     Outcome run(const Command& command) override;
+    void prepare() override;
     int upper(std::size_t index) const override;
     void close() override;
 
   private:
-    ChildProcess jail_;
-    FileDescriptor control_;
+    std::optional<JailFrame> nextFrame(Milliseconds patience);
+    bool giveBack();
+
+    Jail jail_;
+    std::shared_ptr<JailPool> pool_;
     Limits limits_;
+    mode_t umask_;
     const Clock& clock_;
     JailReady ready_;
     std::vector<Descriptor> uppers_;
+    bool givenLayers_ = false;  ///< directories of the caller's are mounted
+    bool pooled_ = false;       ///< it may be used again
+    bool lost_ = false;
     bool open_ = true;
 };
 

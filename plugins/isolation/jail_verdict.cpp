@@ -56,6 +56,7 @@ void fillEnd(Outcome& outcome, const JailEnded& ended) {
 Outcome judge(RunReport report, const Limits& limits, const JailReady& ready) {
     Outcome outcome;
     outcome.limits = limitReports(report, limits, ready);
+    outcome.landlock = ready.landlockAbi;
     outcome.out = std::move(report.out);
     outcome.err = std::move(report.err);
     if (report.started) {

@@ -50,8 +50,10 @@ void addDefaults(JailSetup& setup) {
     if (setup.hostNetwork) showResolver(setup);
     if (targets.insert("/tmp").second) setup.privates.push_back({"/tmp", 01777});
     if (targets.insert("/run").second) setup.privates.push_back({"/run", 0755});
-    for (const fs::path& path : alwaysHidden())
+    for (const fs::path& path : alwaysHidden()) {
+        setup.alwaysHidden.push_back(path.native());
         if (targets.insert(path.native()).second) setup.hidden.push_back(path.native());
+    }
 }
 
 JailSetup toJail(const Workspace& workspace, const Limits& limits, Network network, const Identity& identity,
@@ -71,9 +73,22 @@ JailSetup toJail(const Workspace& workspace, const Limits& limits, Network netwo
     for (const PrivateFile& file : workspace.files)
         setup.files.push_back({file.target.native(), file.content, file.mode});
     for (const fs::path& path : workspace.hidden) setup.hidden.push_back(path.native());
+    setup.deniedCalls = workspace.deniedCalls;
     setup.limits = limits;
     addDefaults(setup);
     return setup;
+}
+
+// Asking the kernel means setting it, for all threads; its own page about us has it to read.
+mode_t ownUmask() {
+    constexpr mode_t kUsual = 022;
+    try {
+        const std::string status = readSmallFile("/proc/self/status", 65536, "the process's status");
+        const std::size_t at = status.find("\nUmask:");
+        return at == std::string::npos ? kUsual : static_cast<mode_t>(std::stoul(status.substr(at + 7), nullptr, 8));
+    } catch (const std::exception&) {
+        return kUsual;
+    }
 }
 
 SetupFailure toFailure(const Failure& failed) { return {failed.step, failed.error, failed.detail}; }
@@ -117,22 +132,45 @@ fs::path findJail() {
         .hint("install it with the program: cmake --install");
 }
 
+NamespacesBackend::NamespacesBackend(NamespacesConfig config, const Clock& clock)
+    : config_(std::move(config)), clock_(clock), umask_(ownUmask()) {
+    if (config_.pooled > 0) pool_ = std::make_shared<JailPool>(config_.pooled);
+}
+
+NamespacesBackend::~NamespacesBackend() = default;
+
+Jail NamespacesBackend::startJail(int held) const {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        throw SetupError({"start", errno, "control socket"});
+    FileDescriptor control(pair[0]);
+    // Only the jail keeps that end: its death must be seen as the end of the stream.
+    const FileDescriptor theirs(pair[1]);
+    const std::uint64_t view = pool_ ? pool_->hostView() : 0;
+    ChildPlan plan{config_.jail, {"gradus-jail"}, {}, {{theirs.get(), kJailControlDescriptor}}};
+    if (held >= 0) plan.descriptors.emplace_back(held, kJailHeldDescriptor);
+    return {ChildProcess(plan), std::move(control), view, held >= 0};
+}
+
+// What is held goes only with the jail itself, so one that holds something was never another sandbox's.
+Jail NamespacesBackend::takeJail(const JailSetup& setup, int held) {
+    if (pool_ && !setup.hostNetwork && held < 0)
+        if (auto waiting = pool_->take()) return std::move(*waiting);
+    return startJail(held);
+}
+
 std::unique_ptr<Sandbox> NamespacesBackend::open(const Workspace& workspace, const Limits& limits, Network network,
                                                  const Identity& identity) {
     const JailSetup setup = toJail(workspace, limits, network, identity, config_.cgroupRoot);
     // Asked here as well as in the jail: a refusal before anything is started says the same in the same words.
     if (const auto reason = objection(setup)) throw SetupError({"plan", EINVAL, *reason});
-    int pair[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        throw SetupError({"start", errno, "control socket"});
-    FileDescriptor control(pair[0]);
-    FileDescriptor theirs(pair[1]);
-    ChildPlan plan{config_.jail, {"gradus-jail"}, {}, {{theirs.get(), kJailControlDescriptor}}};
-    if (workspace.held >= 0) plan.descriptors.emplace_back(workspace.held, kJailHeldDescriptor);
-    ChildProcess jail(plan);
-    theirs = FileDescriptor();  // only the jail keeps that end: its death must be seen as the end of the stream
-    auto session = std::make_unique<JailSession>(std::move(jail), std::move(control), limits, clock_);
-    const std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);
+    auto session = std::make_unique<JailSession>(takeJail(setup, workspace.held), pool_, limits, umask_, clock_);
+    std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);
+    if (failed && session->isLost() && pool_) {
+        // One from the pool may have ended by itself meanwhile; a fresh one has no such excuse.
+        session = std::make_unique<JailSession>(startJail(workspace.held), pool_, limits, umask_, clock_);
+        failed = session->setUp(setup, config_.setupPatience);
+    }
     if (failed) throw SetupError(toFailure(*failed));
     return session;
 }

@@ -10,10 +10,17 @@
 
 namespace gradus {
 
+class JailPool;
+struct Jail;
+struct JailSetup;
+
 struct NamespacesConfig {
     std::filesystem::path jail;  ///< the program gradus-jail
     std::filesystem::path cgroupRoot = "/sys/fs/cgroup";
     Milliseconds setupPatience{30'000};
+    /// How many jails are kept between sandboxes, for an engine that opens many. None: each ends with its sandbox, as
+    /// suits a program that soon ends itself.
+    std::size_t pooled = 0;
 };
 
 /// gradus-jail beside the running program, or where an installation puts it. Throws Error if it is in neither place.
@@ -23,7 +30,8 @@ std::filesystem::path findJail();
 /// the host's kernel. Works as root and as an ordinary user; may be used from several threads at once.
 class NamespacesBackend final : public IsolationBackend {
   public:
-    NamespacesBackend(NamespacesConfig config, const Clock& clock) : config_(std::move(config)), clock_(clock) {}
+    NamespacesBackend(NamespacesConfig config, const Clock& clock);
+    ~NamespacesBackend() override;
 
     std::string_view name() const override { return "namespaces"; }
     ProbeResult probe() override;
@@ -32,8 +40,13 @@ class NamespacesBackend final : public IsolationBackend {
                                   const Identity& identity) override;
 
   private:
+    Jail startJail(int held) const;
+    Jail takeJail(const JailSetup& setup, int held);
+
     NamespacesConfig config_;
     const Clock& clock_;
+    mode_t umask_;
+    std::shared_ptr<JailPool> pool_;  ///< shared with the sandboxes that are open
 };
 
 /// Credential stores and sockets of the host that no sandbox shows, whatever its workspace says.

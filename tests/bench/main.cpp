@@ -1,4 +1,4 @@
-// gradus_bench [--events N] [--gradus PATH]: prints every figure beside its goal.
+// gradus_bench [--only SECTION] [--events N] [--rounds N] [--gradus PATH]: prints every figure beside its goal.
 #include <sys/statfs.h>
 #include <sys/utsname.h>
 
@@ -19,18 +19,43 @@ void describeMachine() {
                static_cast<unsigned long>(where.f_type));
 }
 
+struct Settings {
+    std::string only;
+    std::int64_t events = 10'000'000;
+    int rounds = 100;
+    std::string gradus = GRADUS_PROGRAM;
+};
+
+/// What is measured, in this order. A section is one function that prints its rows (report.h) and one line here.
+struct Section {
+    const char* name;
+    void (*run)(const Settings& settings);
+};
+constexpr Section kSections[] = {
+    {"sandbox", [](const Settings& settings) { gradus::bench::benchSandbox(GRADUS_JAIL, settings.rounds); }},
+    {"command", [](const Settings& settings) { gradus::bench::benchCommand(settings.gradus); }},
+    {"harvest", [](const Settings&) { gradus::bench::benchHarvest(); }},
+    {"kept", [](const Settings&) { gradus::bench::benchKept(GRADUS_JAIL); }},
+    {"audit", [](const Settings& settings) { gradus::bench::benchAudit(settings.events); }},
+};
+
+Settings settingsFrom(int argc, char** argv) {
+    Settings settings;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const std::string option = argv[i];
+        if (option == "--only") settings.only = argv[i + 1];
+        if (option == "--events") settings.events = std::stoll(argv[i + 1]);
+        if (option == "--rounds") settings.rounds = std::stoi(argv[i + 1]);
+        if (option == "--gradus") settings.gradus = argv[i + 1];
+    }
+    return settings;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-    std::int64_t events = 10'000'000;
-    std::string gradus = GRADUS_PROGRAM;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (std::string(argv[i]) == "--events") events = std::stoll(argv[i + 1]);
-        if (std::string(argv[i]) == "--gradus") gradus = argv[i + 1];
-    }
+    const Settings settings = settingsFrom(argc, argv);
     describeMachine();
-    gradus::bench::benchCommand(gradus);
-    gradus::bench::benchHarvest();
-    gradus::bench::benchSandboxes(GRADUS_JAIL);
-    gradus::bench::benchAudit(events);
+    for (const Section& section : kSections)
+        if (settings.only.empty() || settings.only == section.name) section.run(settings);
 }

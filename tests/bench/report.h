@@ -49,8 +49,9 @@ inline void note(const std::string& name, const std::string& measured) {
 }
 
 void benchAudit(std::int64_t events);
+void benchSandbox(const std::string& jail, int rounds);
 void benchCommand(const std::string& gradus);
 void benchHarvest();
-void benchSandboxes(const std::string& jail);
+void benchKept(const std::string& jail);
 
 }  // namespace gradus::bench

@@ -1,14 +1,21 @@
-// What kept sandboxes cost: snapshot and restore by depth, and a clone by the size of its project.
-#include <fcntl.h>
+// What a sandbox costs beside a bare posix_spawn of the same program, and beside other tools that confine, in one run:
+// medians of interleaved rounds, in a tight loop and after an idle gap, in which warm caches and wake-ups are gone.
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <thread>
 
 #include "plugins/host/child_process.h"
 #include "plugins/isolation/namespaces.h"
-#include "stages/sandbox/sandboxes.h"
-#include "store/file.h"
 #include "tests/bench/report.h"
 #include "tests/support/scratch.h"
 
@@ -18,136 +25,257 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRounds = 15;
+constexpr int kWorkers = 16;
+constexpr const char* kProgram = "/bin/true";
 
-/// A state directory with the real backend, as the program has it.
-class Rig {
+/// One of those that run the same program, each in its own way.
+struct Contender {
+    std::string name;
+    std::function<void()> work;
+    std::function<void()> before;  ///< not counted
+    std::vector<double> times;
+};
+
+/// True if it ran and exited 0.
+bool runs(const std::vector<std::string>& words) {
+    try {
+        ChildProcess child(ChildPlan{words[0], words, {"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, {}});
+        return child.wait(Milliseconds(20'000)) == 0;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+std::string findProgram(const std::string& name) {
+    for (const char* directory : {"/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/bin/"})
+        if (::access((directory + name).c_str(), X_OK) == 0) return directory + name;
+    return {};
+}
+
+std::vector<std::string> bwrapCommand() {
+    return {findProgram("bwrap"),
+            "--unshare-all",
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev",
+            "/dev",
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/tmp",
+            kProgram};
+}
+
+// The smallest bundle that runs the host's own program: its directories, bound read-only.
+void writeBundle(const fs::path& bundle) {
+    fs::create_directories(bundle / "rootfs");
+    std::string mounts = R"({"destination":"/proc","type":"proc","source":"proc"})";
+    for (const char* name : {"usr", "bin", "lib", "lib64", "etc"}) {
+        const fs::path path = fs::path("/") / name;
+        if (fs::is_symlink(path)) fs::create_symlink(fs::read_symlink(path), bundle / "rootfs" / name);
+        if (!fs::is_symlink(path) && fs::is_directory(path))
+            mounts += fmt::format(R"(,{{"destination":"/{0}","type":"bind","source":"/{0}","options":["rbind","ro"]}})",
+                                  name);
+    }
+    std::ofstream(bundle / "config.json") << fmt::format(
+        R"({{"ociVersion":"1.0.2","process":{{"user":{{"uid":0,"gid":0}},"args":["{}"],"env":["PATH=/usr/bin:/bin"],"cwd":"/",
+"noNewPrivileges":true}},"root":{{"path":"rootfs","readonly":true}},"hostname":"x","mounts":[{}],"linux":{{"namespaces":[
+{{"type":"pid"}},{{"type":"network"}},{{"type":"ipc"}},{{"type":"uts"}},{{"type":"mount"}}]}}}})",
+        kProgram, mounts);
+}
+
+std::string cgroupVersion() {
+    const bool unified = fs::exists("/sys/fs/cgroup/cgroup.controllers");
+    const bool old = fs::exists("/sys/fs/cgroup/memory/tasks");
+    return unified ? "v2" : old ? "v1" : "none";
+}
+
+std::string favorDynMods() {
+    std::ifstream mounts("/proc/self/mounts");
+    for (std::string line; std::getline(mounts, line);)
+        if (line.find("favordynmods") != std::string::npos) return "on";
+    return "off";
+}
+
+class SandboxBench {
   public:
-    explicit Rig(const std::string& jail)
-        : backend_(NamespacesConfig{jail, "/sys/fs/cgroup", Milliseconds(30'000)}, clock_),
-          sandboxes_({.store = [this]() -> Store& { return store(); },
-                      .state = state_,
-                      .backends = {&backend_},
-                      .clock = clock_,
-                      .environment = [](const std::string& name) -> std::optional<std::string> {
-                          return name == "PATH" ? std::optional<std::string>("/usr/bin:/bin") : std::nullopt;
-                      },
-                      .actor = {ActorKind::kPerson, "bench"}}) {}
-
-    const fs::path& path() const { return scratch_.path(); }
-    Sandboxes& sandboxes() { return sandboxes_; }
-
-    /// What every step below contains: one durable commit of one event.
-    void commit() {
-        store().write([](Writer& writer) {
-            EventDraft draft;
-            draft.kind = EventKind::kClockWentBack;
-            draft.fields.set("by-ms", 1);
-            writer.record(std::move(draft));
-        });
+    SandboxBench(const std::string& jail, int rounds)
+        : rounds_(rounds),
+          single_(NamespacesConfig{jail, "/sys/fs/cgroup", Milliseconds(30'000), 0}, clock_),
+          pooled_(NamespacesConfig{jail, "/sys/fs/cgroup", Milliseconds(30'000), 2 * kWorkers}, clock_) {
+        ::chmod(project_.path().c_str(), 0755);
+        workspace_.overlays.push_back({project_.path(), {project_.path()}, std::nullopt, std::nullopt, true});
+        limits_[LimitName::kMemory] = Limit{std::uint64_t{1} << 30, false};
+        limits_[LimitName::kTasks] = Limit{2048, false};
     }
 
-    /// So many files in directories of a hundred.
-    fs::path project(const std::string& name, int files) const {
-        const fs::path project = scratch_ / name;
-        for (int i = 0; i < files; ++i) {
-            const fs::path directory = project / ("d" + std::to_string(i / 100));
-            if (i % 100 == 0) fs::create_directories(directory);
-            const FileDescriptor file = openFile(directory / ("f" + std::to_string(i)), O_WRONLY | O_CREAT, 0644);
-            writeAll(file.get(), "x\n", directory);
-        }
-        return project;
+    void run() {
+        describe();
+        addOurs();
+        addPeers();
+        measure("tight loop", rounds_, Milliseconds(0));
+        measure("after 300 ms of idling", std::max(rounds_ / 12, 8), Milliseconds(300));
+        measureThroughput();
     }
 
   private:
-    Store& store() {
-        if (!store_) store_.emplace(Store::openForWriting(state_, {.clock = clock_, .random = random_}));
-        return *store_;
+    std::unique_ptr<Sandbox> open(NamespacesBackend& backend) {
+        return backend.open(workspace_, limits_, Network::kNone, self_);
     }
 
-    test::ScratchDirectory scratch_;
-    SystemClock clock_;
-    SystemRandom random_;
-    StateDirectory state_{scratch_ / "state"};
-    NamespacesBackend backend_;
-    std::optional<Store> store_;
-    Sandboxes sandboxes_;
+    static void runIn(Sandbox& sandbox) {
+        Command command;
+        command.arguments = {kProgram};
+        if (sandbox.run(command).verdict != Verdict::kOk) throw Error(ErrorCode::kInfrastructure, "the run failed");
+    }
+
+    void describe() {
+        struct statfs where {};
+        ::statfs(project_.path().c_str(), &where);
+        note("sandbox rows: uid, file system of the project, upper",
+             fmt::format("{}, {:#x}, tmpfs", self_.uid, static_cast<unsigned long>(where.f_type)));
+        note("control groups, favordynmods", cgroupVersion() + ", " + favorDynMods());
+        const ProbeResult probe = single_.probe();
+        std::string proved;
+        for (const Proof& proof : probe.proofs)
+            if (proof.holds) proved += (proved.empty() ? "" : " ") + std::string(guaranteeName(proof.guarantee));
+        fmt::print("guarantees of the sandbox measured: {}\n", proved);
+        const auto sandbox = open(single_);
+        Command command;
+        command.arguments = {kProgram};
+        const Outcome outcome = sandbox->run(command);
+        for (const LimitReport& limit : outcome.limits)
+            fmt::print("limit of the sandbox measured: {} held by {}\n", limitName(limit.name),
+                       enforcerName(limit.enforcedBy));
+        fmt::print("own namespaces {}, Landlock version {}, private loopback, pid 1, output pipes\n",
+                   outcome.namespaces.size(), outcome.landlock);
+    }
+
+    void addOurs() {
+        add("posix_spawn", [] { runs({kProgram}); });
+        add("pooled: open, run, close", [this] { runIn(*open(pooled_)); });
+        prepared_ = open(single_);
+        add(
+            "prepared: run", [this] { runIn(*prepared_); },
+            [this] {
+                prepared_->prepare();
+                std::this_thread::sleep_for(Milliseconds(5));
+            });
+        warm_ = open(single_);
+        add("open sandbox: run", [this] { runIn(*warm_); });
+        add("from nothing: open, run, close", [this] { runIn(*open(single_)); });
+    }
+
+    void addPeers() {
+        addPeer("bwrap", bwrapCommand());
+        writeBundle(bundle_.path());
+        const std::string runc = findProgram("runc");
+        addPeer("runc", {runc, "--root", (bundle_.path() / "state").native(), "run", "--bundle",
+                         bundle_.path().native(), fmt::format("gradus-bench-{}", ::getpid())});
+        addPeer("runsc", {findProgram("runsc"), "--platform=ptrace", "--network=none", "do", kProgram});
+        addPeer("docker", {findProgram("docker"), "run", "--rm", "--network=none", "busybox", "true"});
+    }
+
+    void addPeer(const std::string& name, const std::vector<std::string>& words) {
+        if (words[0].empty() || !runs(words)) {
+            note(name, words[0].empty() ? "not installed" : "does not run here");
+            return;
+        }
+        add(name, [words] { runs(words); });
+    }
+
+    void add(std::string name, std::function<void()> work, std::function<void()> before = {}) {
+        contenders_.push_back({std::move(name), std::move(work), std::move(before), {}});
+    }
+
+    void measure(const std::string& how, int rounds, Milliseconds gap) {
+        for (Contender& contender : contenders_) contender.times.clear();
+        for (int round = 0; round < rounds; ++round)
+            for (Contender& contender : contenders_) {
+                if (contender.before) contender.before();
+                std::this_thread::sleep_for(gap);
+                contender.times.push_back(microseconds(contender.work));
+            }
+        const double base = median(contenders_.front().times);
+        note(fmt::format("{}, {} rounds: posix_spawn {}", how, rounds, kProgram),
+             fmt::format("{:.2f} ms", base / 1000));
+        show("pooled: open, run, close", base, 2.5);
+        show("prepared: run", base, 1.5);
+        show("open sandbox: run", base, std::nullopt);
+        show("from nothing: open, run, close", base, std::nullopt);
+        const double ours = medianOf("pooled: open, run, close").value_or(base);
+        compare("bwrap", ours, 2.5);
+        compare("runc", ours, 12);
+        compare("runsc", ours, 50);
+        compare("docker", ours, 100);
+    }
+
+    std::optional<double> medianOf(const std::string& name) const {
+        for (const Contender& contender : contenders_)
+            if (contender.name == name) return median(contender.times);
+        return std::nullopt;
+    }
+
+    void show(const std::string& name, double base, std::optional<double> goal) const {
+        const double value = *medianOf(name);
+        const std::string measured = fmt::format("{:.2f} ms, {:.2f}x", value / 1000, value / base);
+        if (goal)
+            row("  " + name, measured, fmt::format("<= {}x posix_spawn", *goal), value <= *goal * base);
+        else
+            note("  " + name, measured);
+    }
+
+    void compare(const std::string& peer, double ours, double goal) const {
+        const std::optional<double> theirs = medianOf(peer);
+        if (!theirs) return;
+        row("  " + peer, fmt::format("{:.2f} ms, {:.1f}x ours", *theirs / 1000, *theirs / ours),
+            fmt::format(">= {}x ours", goal), *theirs >= goal * ours);
+    }
+
+    /// Runs per second of `work` on sixteen threads.
+    double perSecond(const std::function<void()>& work) const {
+        std::atomic<int> left = 4 * rounds_;
+        const double took = microseconds([&] {
+            std::vector<std::jthread> workers;
+            for (int i = 0; i < kWorkers; ++i)
+                workers.emplace_back([&] {
+                    while (left.fetch_sub(1) > 0) work();
+                });
+        });
+        return 4 * rounds_ / (took / 1e6);
+    }
+
+    void measureThroughput() {
+        const std::vector<std::string> bwrap = bwrapCommand();
+        if (bwrap[0].empty()) return;
+        std::vector<double> ours;
+        std::vector<double> theirs;
+        for (int round = 0; round < 3; ++round) {
+            ours.push_back(perSecond([this] { runIn(*open(pooled_)); }));
+            theirs.push_back(perSecond([&] { runs(bwrap); }));
+        }
+        row(fmt::format("{} workers on {} cores", kWorkers, std::thread::hardware_concurrency()),
+            fmt::format("{:.0f}/s against {:.0f}/s", median(ours), median(theirs)), ">= 3x bwrap",
+            median(ours) >= 3 * median(theirs));
+    }
+
+    const SystemClock clock_;
+    const int rounds_;
+    const Identity self_{::geteuid(), ::getegid()};
+    const test::ScratchDirectory project_;
+    const test::ScratchDirectory bundle_;
+    NamespacesBackend single_;
+    NamespacesBackend pooled_;
+    Workspace workspace_;
+    Limits limits_;
+    std::unique_ptr<Sandbox> prepared_;
+    std::unique_ptr<Sandbox> warm_;
+    std::vector<Contender> contenders_;
 };
-
-void benchDepths(Rig& rig) {
-    Sandboxes& sandboxes = rig.sandboxes();
-    CreateRequest request;
-    request.project = rig.project("small", 100);
-    const std::int64_t id = sandboxes.create(request).id;
-    CommandRequest command;
-    command.arguments = {"/bin/sh", "-c", "echo x >> f"};
-    std::size_t depth = 0;
-    for (const std::size_t wanted : {std::size_t{1}, std::size_t{8}, Sandboxes::kMostLayers - 1}) {
-        for (; depth < wanted; ++depth) {
-            sandboxes.exec(id, command);
-            sandboxes.snapshot(id, "at" + std::to_string(depth + 1));
-        }
-        const std::string here = "at" + std::to_string(wanted);
-        std::vector<double> commits;
-        std::vector<double> snapshots;
-        std::vector<double> restores;
-        for (int round = 0; round < kRounds; ++round) {
-            const std::string name = "n" + std::to_string(wanted) + "." + std::to_string(round);
-            commits.push_back(microseconds([&] { rig.commit(); }) / 1000);
-            snapshots.push_back(microseconds([&] { sandboxes.snapshot(id, name); }) / 1000);
-            restores.push_back(microseconds([&] { sandboxes.restore(id, here); }) / 1000);
-        }
-        const auto show = [&](const char* what, const std::vector<double>& times) {
-            row(fmt::format("{} at depth {}", what, wanted),
-                fmt::format("{:.2f} ms, {:.1f}x a commit", median(times), median(times) / median(commits)), "<= 2 ms",
-                median(times) <= 2);
-        };
-        show("snapshot", snapshots);
-        show("restore", restores);
-    }
-}
-
-void benchClones(Rig& rig) {
-    const fs::path small = rig.project("thousand", 1'000);
-    const fs::path large = rig.project("hundred-thousand", 100'000);
-    const auto clone = [&](const fs::path& project) {
-        TryRequest request;
-        request.project = project;
-        request.command.arguments = {"/bin/true"};
-        return microseconds([&] { rig.sandboxes().attempt(request); }) / 1000;
-    };
-    std::vector<double> few;
-    std::vector<double> many;
-    for (int round = 0; round < kRounds; ++round) {
-        few.push_back(clone(small));
-        many.push_back(clone(large));
-    }
-    const double ratio = median(many) / median(few);
-    note("clone of 1k files: clone, run, look, record, discard", fmt::format("{:.2f} ms", median(few)));
-    row("the same of 100k files", fmt::format("{:.2f} ms, {:.2f}x", median(many), ratio), "<= 1.3x of 1k files",
-        ratio <= 1.3);
-    const auto git = [&](std::vector<std::string> words) {
-        words.insert(words.begin(), {"git", "-C", large.native(), "-c", "user.name=b", "-c", "user.email=b@b"});
-        ChildProcess child(ChildPlan{"/usr/bin/git", words, {"HOME=/nonexistent"}, {}});
-        child.wait(Milliseconds(600'000));
-    };
-    if (::access("/usr/bin/git", X_OK) != 0) return note("git worktree add", "git is not installed");
-    git({"init", "-q"});
-    git({"add", "-A"});
-    git({"commit", "-qm", "all"});
-    const double worktree = microseconds([&] {
-                                git({"worktree", "add", "-q", (rig.path() / "tree").native()});
-                            }) /
-                            1000;
-    note("git worktree add of 100k files", fmt::format("{:.0f} ms, {:.0f}x", worktree, worktree / median(many)));
-}
 
 }  // namespace
 
-void benchSandboxes(const std::string& jail) {
-    Rig rig(jail);
-    benchDepths(rig);
-    benchClones(rig);
-}
+void benchSandbox(const std::string& jail, int rounds) { SandboxBench(jail, rounds).run(); }
 
 }  // namespace gradus::bench

@@ -59,3 +59,12 @@ function(gradus_clone_mutant name filter source)
             PASS_REGULAR_EXPRESSION "1 FAILED TEST" SKIP_REGULAR_EXPRESSION "1 test, listed below:\n\\[  SKIPPED" TIMEOUT 120)
     endforeach()
 endfunction()
+
+# gradus_jail_mutant(NAME SOURCE old new [old new …]): the program jail_NAME, gradus-jail built with the mutated SOURCE.
+function(gradus_jail_mutant name source)
+    gradus_mutate(${name} ${source} mutated ${ARGN})
+    add_executable(jail_${name} ${mutated} $<TARGET_OBJECTS:gradus_jail_main>)
+    target_compile_options(jail_${name} PRIVATE -fno-exceptions -fno-rtti -fno-sanitize=all)
+    target_link_options(jail_${name} PRIVATE -static -fno-sanitize=all)
+    target_link_libraries(jail_${name} PRIVATE gradus::jail_parts gradus::warnings)
+endfunction()

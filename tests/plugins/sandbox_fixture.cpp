@@ -144,7 +144,16 @@ std::string HostProject::fingerprint() const {
     return text;
 }
 
+std::unique_ptr<IsolationBackend> makeBackend(const Clock& clock) {
+    const char* jail = std::getenv("GRADUS_TEST_JAIL");
+    NamespacesConfig config{jail != nullptr ? jail : GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000), 0};
+    if (const char* pooled = std::getenv("GRADUS_TEST_POOL"))
+        config.pooled = static_cast<std::size_t>(std::atoi(pooled));
+    return std::make_unique<NamespacesBackend>(config, clock);
+}
+
 void SandboxTest::TearDown() {
+    backend_.reset();  // and what it keeps for later
     const HostCounts after = countHost();
     EXPECT_EQ(after.processes, before_.processes) << "a process was left behind";
     EXPECT_EQ(after.mounts, before_.mounts) << "a mount was left behind";

@@ -110,11 +110,13 @@ void Cgroups::createOld(const std::string& controller, const Limits& limits, std
     const std::string parent = files_.exists(hierarchy + *own + "/tasks") ? hierarchy + *own : hierarchy;
     sweep(parent);
     const std::string directory = parent + "/" + name_;
-    if (const int error = files_.makeDirectory(directory)) {
+    // Controllers may share a hierarchy (cpu,cpuacct): then the group is there already, and ours.
+    const int error = files_.makeDirectory(directory);
+    if (error != 0 && (error != EEXIST || old_.empty())) {
         reason_ = "cannot make " + directory + " (errno " + std::to_string(error) + ")";
         return;
     }
-    old_.push_back({controller, directory});
+    old_.push_back({controller, directory, directory});
     if (controller == "memory") {
         const std::string bytes = std::to_string(limits[LimitName::kMemory]->value + scratchBytes);
         if (!set(directory + "/memory.limit_in_bytes", bytes)) return;
@@ -189,18 +191,19 @@ bool Cgroups::makeUnifiedBelow(const std::string& parent, const std::vector<std:
         return false;
     }
     unified_ = directory;
+    unifiedAccess_ = directory;
     return true;
 }
 
 std::string Cgroups::oldDirectory(std::string_view controller) const {
     for (const Old& old : old_)
-        if (old.controller == controller) return old.directory;
+        if (old.controller == controller) return old.access;
     return {};
 }
 
 std::vector<std::string> Cgroups::taskFiles() const {
     std::vector<std::string> paths;
-    for (const Old& old : old_) paths.push_back(old.directory + "/tasks");
+    for (const Old& old : old_) paths.push_back(old.access + "/tasks");
     return paths;
 }
 
@@ -220,6 +223,15 @@ std::optional<std::uint64_t> Cgroups::keyed(const std::string& path, std::string
     return keyedNumber(text, key);
 }
 
+void Cgroups::holdOpen() {
+    const auto hold = [this](const std::string& directory, std::string& access) {
+        held_.push_back(openPath(AT_FDCWD, directory, O_PATH | O_DIRECTORY));
+        if (held_.back()) access = descriptorPath(held_.back().get());
+    };
+    for (Old& old : old_) hold(old.directory, old.access);
+    if (!unified_.empty()) hold(unified_, unifiedAccess_);
+}
+
 CgroupCounters Cgroups::counters() const {
     CgroupCounters counters;
     if (memory_ == Enforcer::kCgroupV1) {
@@ -227,19 +239,19 @@ CgroupCounters Cgroups::counters() const {
         counters.oomKills = keyed(directory + "/memory.oom_control", "oom_kill").value_or(0);
         counters.memoryPeak = number(directory + "/memory.max_usage_in_bytes");
     } else if (memory_ == Enforcer::kCgroupV2) {
-        counters.oomKills = keyed(unified_ + "/memory.events", "oom_kill").value_or(0);
-        counters.memoryPeak = number(unified_ + "/memory.peak");
+        counters.oomKills = keyed(unifiedAccess_ + "/memory.events", "oom_kill").value_or(0);
+        counters.memoryPeak = number(unifiedAccess_ + "/memory.peak");
     }
     if (tasks_ != Enforcer::kNone) {
-        const std::string directory = tasks_ == Enforcer::kCgroupV1 ? oldDirectory("pids") : unified_;
+        const std::string directory = tasks_ == Enforcer::kCgroupV1 ? oldDirectory("pids") : unifiedAccess_;
         counters.taskRefusals = keyed(directory + "/pids.events", "max").value_or(0);
         counters.taskPeak = number(directory + "/pids.peak");
     }
     const std::string accounting = oldDirectory("cpuacct");
     if (!accounting.empty()) {
         counters.cpuNanos = number(accounting + "/cpuacct.usage");
-    } else if (!unified_.empty()) {
-        if (const auto micros = keyed(unified_ + "/cpu.stat", "usage_usec")) counters.cpuNanos = *micros * 1000;
+    } else if (!unifiedAccess_.empty()) {
+        if (const auto micros = keyed(unifiedAccess_ + "/cpu.stat", "usage_usec")) counters.cpuNanos = *micros * 1000;
     }
     return counters;
 }
@@ -250,7 +262,11 @@ void Cgroups::resetPeaks() {
 }
 
 bool Cgroups::remove() {
-    std::erase_if(old_, [&](const Old& old) { return files_.removeDirectory(old.directory) == 0; });
+    held_.clear();
+    std::erase_if(old_, [&](const Old& old) {
+        const int error = files_.removeDirectory(old.directory);
+        return error == 0 || error == ENOENT;
+    });
     if (!unified_.empty() && files_.removeDirectory(unified_) == 0) unified_.clear();
     return old_.empty() && unified_.empty();
 }

@@ -62,9 +62,13 @@ class Cgroups {
     /// The files (old hierarchies) into which a process writes 0 to join.
     std::vector<std::string> taskFiles() const;
     /// The directory (unified hierarchy) into which a process is born; empty if there is none.
-    const std::string& unifiedDirectory() const { return unified_; }
+    const std::string& unifiedDirectory() const { return unifiedAccess_; }
     /// The old memory hierarchy's directory, for its out-of-memory event; empty if memory is not held there.
     std::string oldMemoryDirectory() const;
+
+    /// From now on the groups are reached through open descriptors: their paths may no longer be in view, except for
+    /// remove().
+    void holdOpen();
 
     CgroupCounters counters() const;
     /// Forgets the peaks of an earlier run, where the kernel lets us.
@@ -76,6 +80,7 @@ class Cgroups {
     struct Old {
         std::string controller;
         std::string directory;
+        std::string access;  ///< how it is reached
     };
 
     void createOld(const std::string& controller, const Limits& limits, std::uint64_t scratchBytes);
@@ -93,6 +98,8 @@ class Cgroups {
     std::string name_;
     std::vector<Old> old_;
     std::string unified_;
+    std::string unifiedAccess_;
+    std::vector<Descriptor> held_;
     Enforcer memory_ = Enforcer::kNone;
     Enforcer tasks_ = Enforcer::kNone;
     Enforcer share_ = Enforcer::kNone;

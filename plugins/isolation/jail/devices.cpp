@@ -6,6 +6,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "plugins/isolation/jail/mount_calls.h"
+#include "plugins/isolation/jail/system.h"
+
 namespace gradus {
 
 namespace {
@@ -56,25 +59,12 @@ Attempt placeTerminals(int devices) {
     return attachMount(mounted.get(), place.get(), "/dev/pts");
 }
 
-Attempt placeSharedMemory(Skeleton& skeleton, int devices) {
-    if (::mkdirat(devices, "shm", 0755) != 0) return failure("make directory", "/dev/shm");
-    const int scratch = skeleton.scratch.get();
-    if (::mkdirat(scratch, "shm", 0755) != 0 || ::fchmodat(scratch, "shm", 01777, 0) != 0)
-        return failure("make directory", "/dev/shm");
-    Descriptor mounted;
-    if (auto failed = cloneTree(scratch, "shm", false, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, mounted)) return failed;
-    const Descriptor place = openPath(devices, "shm", O_PATH | O_DIRECTORY);
-    return attachMount(mounted.get(), place.get(), "/dev/shm");
-}
-
 }  // namespace
 
-Attempt placeDevices(Skeleton& skeleton, bool rootless) {
+Attempt placeDevices(int base, int root, bool rootless) {
     Descriptor mounted;
-    if (auto failed = cloneTree(skeleton.base.get(), "dev", false, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, mounted))
-        return failed;
-    Descriptor place;
-    if (auto failed = makeMountPoint(skeleton, "/dev", true, place)) return failed;
+    if (auto failed = cloneTree(base, "dev", false, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, mounted)) return failed;
+    const Descriptor place = openPath(root, "dev", O_PATH | O_DIRECTORY | O_NOFOLLOW);
     if (auto failed = attachMount(mounted.get(), place.get(), "/dev")) return failed;
     const int devices = mounted.get();
     for (const Node& node : kNodes)
@@ -82,8 +72,7 @@ Attempt placeDevices(Skeleton& skeleton, bool rootless) {
     for (const Link& link : kLinks)
         if (::symlinkat(link.text, devices, link.name) != 0) return failure("make link", link.name);
     if (auto failed = placeTerminals(devices)) return failed;
-    if (auto failed = placeSharedMemory(skeleton, devices)) return failed;
-    skeleton.writable.emplace_back("/dev");
+    if (::mkdirat(devices, "shm", 0755) != 0) return failure("make directory", "/dev/shm");
     return setMountAttributes(devices, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false, "/dev");
 }
 

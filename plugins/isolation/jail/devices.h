@@ -1,11 +1,11 @@
 #pragma once
 
 #include "plugins/isolation/jail/attempt.h"
-#include "plugins/isolation/jail/skeleton.h"
 
 namespace gradus {
 
-/// A fresh /dev: six harmless nodes, a private pseudo-terminal instance, shared memory in the scratch space.
-Attempt placeDevices(Skeleton& skeleton, bool rootless);
+/// A fresh /dev below `root`, kept in `base`: six harmless nodes, a private pseudo-terminal instance, and a place for
+/// shared memory.
+Attempt placeDevices(int base, int root, bool rootless);
 
 }  // namespace gradus

@@ -141,13 +141,17 @@ bool sameProgram(const Program& left, const Program& right) {
            });
 }
 
-std::vector<Range> ranges() {
+std::vector<Range> ranges(const std::vector<std::uint32_t>& denied) {
     std::vector<Program> fate(kHighestKnownCall + 1, {answer(kDeny)});
     for (const auto& [first, last] : kNumberGaps)
         for (std::uint32_t number = first; number <= last; ++number) fate[number] = {answer(kUnknown)};
     for (const std::uint32_t number : kAllowedCalls) fate[number] = {answer(kAllow)};
     for (const std::uint32_t number : kAbsentCalls) fate[number] = {answer(kUnknown)};
     for (Examined& examined : examinedCalls()) fate[examined.number] = std::move(examined.rule);
+    // Last, so that they win; what is unknown or refused in another way stays so.
+    for (const std::uint32_t number : denied)
+        if (number <= kHighestKnownCall && !sameProgram(fate[number], {answer(kUnknown)}))
+            fate[number] = {answer(kDeny)};
     std::vector<Range> all;
     for (std::uint32_t number = 0; number <= kHighestKnownCall; ++number)
         if (all.empty() || !sameProgram(all.back().program, fate[number])) all.push_back({number, fate[number]});
@@ -176,8 +180,8 @@ Program tree(const std::vector<Range>& all, std::size_t low, std::size_t high) {
 
 }  // namespace
 
-std::vector<sock_filter> buildFilter() {
-    const std::vector<Range> all = ranges();
+std::vector<sock_filter> buildFilter(const std::vector<std::uint32_t>& denied) {
+    const std::vector<Range> all = ranges(denied);
     // Another architecture's calls have other numbers: none of them is known here. The x32 numbers of x86-64 lie far
     // above the highest known one and end there too.
     Program program = {statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),

@@ -63,7 +63,6 @@ Attempt enterOuterNamespaces(bool rootless, const JailSetup& setup) {
         if (auto failed = writeMaps(setup.uid, setup.gid)) return failed;
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
         return failure("namespaces", "private mounts");
-    if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
     return setup.hostNetwork ? Attempt() : raiseLoopback();
 }
 
@@ -83,8 +82,10 @@ Attempt dropPrivileges() {
         SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     if (::prctl(PR_SET_SECUREBITS, kNoRoot, 0, 0, 0) != 0) return failure("capabilities", "secure bits");
     for (int capability = 0; capability <= kHighestCapability; ++capability)
-        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EINVAL)
+        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) {
+            if (errno == EINVAL && capability > 0) break;  // beyond the last one that this kernel has
             return failure("capabilities", "bounding set");
+        }
     if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) return failure("capabilities", "ambient");
     if (auto failed = setCapabilities(false)) return failed;
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failure("capabilities", "no new privileges");

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,11 +15,11 @@
 #include <cstring>
 #include <memory>
 
+#include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/filter.h"
 #include "plugins/isolation/jail/identity.h"
 #include "plugins/isolation/jail/landlock.h"
 #include "plugins/isolation/jail/proc.h"
-#include "plugins/isolation/jail/skeleton.h"
 
 namespace gradus {
 
@@ -34,6 +34,8 @@ struct Launch {
     std::vector<char*> environment;
     const char* directory = nullptr;
     std::array<int, 3> stdio{};
+    mode_t umask = 022;
+    bool terminal = false;
     const char* volatile failedStep = nullptr;
     volatile int error = 0;
 };
@@ -59,23 +61,23 @@ std::vector<std::string> candidatesFor(const JailRun& run) {
     return candidates;
 }
 
-Launch prepareLaunch(const InitPlan& plan) {
+Launch prepareLaunch(const JailRun& run, const std::vector<Descriptor>& stdio) {
     Launch launch;
-    launch.candidates = candidatesFor(plan.run);
-    launch.arguments = pointers(plan.run.arguments);
+    launch.candidates = candidatesFor(run);
+    launch.arguments = pointers(run.arguments);
     launch.shellArguments = launch.arguments;
     launch.shellArguments.insert(launch.shellArguments.begin(), const_cast<char*>("sh"));
-    launch.environment = pointers(plan.run.environment);
-    launch.directory = plan.run.directory.c_str();
-    launch.stdio = plan.stdio;
+    launch.environment = pointers(run.environment);
+    launch.directory = run.directory.c_str();
+    launch.umask = run.umask;
+    launch.terminal = run.terminal;
+    for (std::size_t i = 0; i < 3; ++i) launch.stdio[i] = stdio[i].get();
     return launch;
 }
 
-// Signals as a fresh process expects them; what the supervisor ignores or blocks is no business of the command's.
+// Signals as a fresh process expects them. Handlers go with exec by themselves; only what is ignored would stay.
 void resetSignals() {
-    struct sigaction standard {};
-    standard.sa_handler = SIG_DFL;
-    for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
+    ::signal(SIGPIPE, SIG_DFL);
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -111,8 +113,10 @@ int executeFirst(Launch& launch) {
 }
 
 [[noreturn]] void becomeCommand(Launch& launch) {
-    ::setsid();  // a session without a terminal: there is nothing to type into
+    ::setsid();  // a session of its own: there is nothing to type into
     if (const int error = arrangeDescriptors(launch.stdio)) launchFailed(launch, "descriptors", error);
+    if (launch.terminal && ::ioctl(0, TIOCSCTTY, 0) != 0) launchFailed(launch, "terminal", errno);
+    ::umask(launch.umask);
     if (::chdir(launch.directory) != 0) launchFailed(launch, "directory", errno);
     resetSignals();
     launchFailed(launch, "exec", executeFirst(launch));
@@ -129,6 +133,8 @@ __attribute__((noinline)) pid_t startCommand(Launch& launch) {
 // NOLINTEND(clang-analyzer-security.insecureAPI.vfork, clang-analyzer-unix.Vfork)
 
 std::uint32_t countProcesses() {
+    // The common end: nobody else is here to take a signal.
+    if (::kill(-1, 0) != 0 && errno == ESRCH) return 0;
     const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
     std::uint32_t count = 0;
     while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr)
@@ -143,17 +149,11 @@ class Init {
     [[noreturn]] void run() {
         if (auto failed = confine()) fail(*failed);
         const int signals = watchChildren();
-        Launch launch = prepareLaunch(plan_);
-        started_.nanos = bootNanos();
-        command_ = startCommand(launch);
-        if (command_ < 0) fail(failure("start", plan_.run.program));
-        if (launch.error != 0) {
-            const char* step = launch.failedStep;
-            fail(failure(step, std::strcmp(step, "directory") == 0 ? plan_.run.directory : plan_.run.program,
-                         launch.error));
-        }
-        reportStarted();
-        for (const int fd : plan_.stdio) ::close(fd);
+        std::optional<JailFrame> frame = receiveFrame(plan_.channel);
+        const std::optional<JailRun> command = frame ? decodeRun(frame->body) : std::nullopt;
+        if (!command || frame->descriptors.size() != 3) ::_exit(1);  // never asked for, or no longer
+        start(*command, frame->descriptors);
+        frame.reset();
         reapUntilEnd(signals);
     }
 
@@ -163,8 +163,7 @@ class Init {
             if (::write(file, "0", 1) != 1) return failure("cgroup", "join");
         // After joining, so that the group we are in is the root of what the command sees.
         if (::unshare(CLONE_NEWCGROUP) != 0) return failure("namespaces", "cgroup namespace");
-        if (auto failed = mountProc(kSkeletonRoot)) return failed;
-        if (auto failed = pivotIntoSkeleton()) return failed;
+        if (auto failed = mountProc(plan_.masks)) return failed;
         if (auto failed = becomeIdentity(plan_.rootless, plan_.setup.uid, plan_.setup.gid)) return failed;
         readNamespaces();
         closeInherited();
@@ -175,6 +174,21 @@ class Init {
         return installFilter(plan_.filter);
     }
 
+    void start(const JailRun& command, const std::vector<Descriptor>& stdio) {
+        Launch launch = prepareLaunch(command, stdio);
+        started_.nanos = bootNanos();
+        command_ = startCommand(launch);
+        if (command_ < 0) fail(failure("start", command.program));
+        if (launch.error != 0) {
+            const char* step = launch.failedStep;
+            fail(
+                failure(step, std::strcmp(step, "directory") == 0 ? command.directory : command.program, launch.error));
+        }
+        send(JailMessage::kStarted, started_, {proc_.get(), mounts_.get()});
+        proc_.reset();
+        mounts_.reset();
+    }
+
     void readNamespaces() {
         for (std::size_t i = 0; i < kNamespaceNames.size(); ++i) {
             struct stat info {};
@@ -182,11 +196,12 @@ class Init {
             if (::stat(path.c_str(), &info) == 0) started_.namespaces[i] = info.st_ino;
         }
         proc_ = openPath(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY);
+        mounts_ = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
     }
 
     // Of all that the supervisor holds (the engine's socket, layers of the workspace, control groups) nothing stays.
     void closeInherited() {
-        const std::array<int, 5> kept = {plan_.stdio[0], plan_.stdio[1], plan_.stdio[2], plan_.channel, proc_.get()};
+        const std::array<int, 3> kept = {plan_.channel, proc_.get(), mounts_.get()};
         for (unsigned first = 3; first != 0;) {
             unsigned next = ~0U;
             for (const int fd : kept)
@@ -232,59 +247,33 @@ class Init {
             const pid_t child = ::waitpid(-1, &status, WNOHANG);
             if (child <= 0) return;
             if (child != command_) continue;
-            const InitEnded ended{bootNanos(), status, countProcesses()};
-            send(packetOf(InitWord::kEnded, ended), -1);
+            InitEnded ended{bootNanos(), status, countProcesses(), {}};
+            ::getrusage(RUSAGE_CHILDREN, &ended.usage);
+            send(JailMessage::kEnded, ended);
             ::_exit(0);
         }
     }
 
     void obey() {
-        char word = 0;
-        const ssize_t got = ::recv(plan_.channel, &word, 1, MSG_DONTWAIT);
-        if (got == 0) ::_exit(1);
-        if (got == 1 && word == static_cast<char>(InitWord::kTerminate)) ::kill(command_, SIGTERM);
-    }
-
-    void reportStarted() {
-        send(packetOf(InitWord::kStarted, started_), proc_.get());
-        proc_.reset();
+        const std::optional<JailFrame> frame = receiveFrame(plan_.channel);
+        if (!frame) ::_exit(1);
+        if (frame->kind == JailMessage::kStop) ::kill(command_, SIGTERM);
     }
 
     [[noreturn]] void fail(const Failure& failed) {
-        std::string packet(1, static_cast<char>(InitWord::kFailed));
-        packet += encode(failed);
-        send(packet, -1);
+        sendFrame(plan_.channel, JailMessage::kFailed, encode(failed));
         ::_exit(1);
     }
 
     template <typename Body>
-    static std::string packetOf(InitWord word, const Body& body) {
-        std::string packet(1, static_cast<char>(word));
-        packet.append(reinterpret_cast<const char*>(&body), sizeof body);
-        return packet;
-    }
-
-    void send(std::string packet, int descriptor) {
-        iovec part{packet.data(), packet.size()};
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
-        if (descriptor >= 0) {
-            message.msg_control = control;
-            message.msg_controllen = sizeof control;
-            cmsghdr* header = CMSG_FIRSTHDR(&message);
-            header->cmsg_level = SOL_SOCKET;
-            header->cmsg_type = SCM_RIGHTS;
-            header->cmsg_len = CMSG_LEN(sizeof(int));
-            std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-        }
-        ::sendmsg(plan_.channel, &message, MSG_NOSIGNAL);
+    void send(JailMessage kind, const Body& body, const std::vector<int>& descriptors = {}) {
+        sendFrame(plan_.channel, kind, {reinterpret_cast<const char*>(&body), sizeof body}, descriptors);
     }
 
     const InitPlan& plan_;
     InitStarted started_;
     Descriptor proc_;
+    Descriptor mounts_;
     pid_t command_ = -1;
 };
 

@@ -1,33 +1,33 @@
 #pragma once
 
 #include <linux/filter.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "plugins/isolation/jail/proc.h"
 #include "plugins/isolation/jail/protocol.h"
 #include "plugins/isolation/jail/rlimits.h"
 #include "plugins/isolation/jail/system.h"
 
 namespace gradus {
 
-/// What pid 1 of a sandbox needs to know. Descriptors are the supervisor's, inherited by the clone.
+/// What pid 1 of a sandbox needs to know before there is a command. Descriptors are the supervisor's, inherited by the
+/// clone. The command comes over the channel as a frame: kRun with its three descriptors. Pid 1 answers kStarted (with
+/// its /proc and its mount namespace), kFailed or kEnded; kStop asks the command to end.
 struct InitPlan {
     const JailSetup& setup;
-    const JailRun& run;
     const std::vector<std::string>& writable;
     const std::vector<sock_filter>& filter;
+    const ProcMasks& masks;
     ProcessLimits limits;
     bool rootless = false;
     std::vector<int> taskFiles;  ///< control groups to join by writing 0
     int channel = -1;            ///< to the supervisor
-    std::array<int, 3> stdio{};
 };
-
-/// Words on the channel between supervisor and pid 1, each the first byte of a packet.
-enum class InitWord : char { kFailed = 'F', kStarted = 'S', kEnded = 'E', kTerminate = 'T' };
 
 /// Both sides are one program, so these travel as they lie in memory. Times are bootNanos(): the supervisor may be
 /// scheduled much later than what it is told about.
@@ -39,6 +39,7 @@ struct InitEnded {
     std::uint64_t nanos = 0;
     int status = 0;  ///< as from wait(2)
     std::uint32_t leftBehind = 0;
+    rusage usage{};  ///< of the command and all that was waited for
 };
 
 /// Runs as pid 1 in the new namespaces: finishes the sandbox, starts the command, reaps orphans, reports, and ends with

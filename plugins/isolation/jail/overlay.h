@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// The open layers of one overlay, taken before anything covers the paths that lead to them.
+/// The open layers of one overlay.
 struct OverlayLayers {
     std::vector<Descriptor> lowers;
     Descriptor upper;

@@ -242,6 +242,9 @@ std::string encode(const JailSetup& setup) {
         writer.number(file.mode);
     }
     writer.texts(setup.hidden);
+    writer.texts(setup.alwaysHidden);
+    writer.number(setup.deniedCalls.size());
+    for (const std::uint32_t call : setup.deniedCalls) writer.number(call);
     writeLimits(writer, setup.limits);
     return writer.take();
 }
@@ -260,6 +263,8 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     setup.privates = reader.list<JailPrivate>([&] { return readPrivate(reader); });
     setup.files = reader.list<JailFile>([&] { return readFile(reader); });
     setup.hidden = reader.texts();
+    setup.alwaysHidden = reader.texts();
+    setup.deniedCalls = reader.list<std::uint32_t>([&] { return reader.small(); });
     setup.limits = readLimits(reader);
     return whole(reader, std::move(setup));
 }
@@ -271,6 +276,8 @@ std::string encode(const JailRun& run) {
     writer.texts(run.environment);
     writer.text(run.directory);
     writer.number(run.graceMillis);
+    writer.number(run.umask);
+    writer.flag(run.terminal);
     return writer.take();
 }
 
@@ -282,6 +289,8 @@ std::optional<JailRun> decodeRun(std::string_view body) {
     run.environment = reader.texts();
     run.directory = reader.text();
     run.graceMillis = reader.number();
+    run.umask = reader.small(0777);
+    run.terminal = reader.flag();
     return whole(reader, std::move(run));
 }
 

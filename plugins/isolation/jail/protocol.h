@@ -16,7 +16,7 @@
 namespace gradus {
 
 inline constexpr std::uint32_t kJailMagic = 0x4c4a4447;  // "GDJL"
-inline constexpr std::uint32_t kJailVersion = 1;
+inline constexpr std::uint32_t kJailVersion = 4;
 inline constexpr std::uint32_t kJailFrameCap = 8U << 20;
 inline constexpr std::size_t kJailHeaderBytes = 16;
 
@@ -26,13 +26,17 @@ inline constexpr int kJailControlDescriptor = 3;
 inline constexpr int kJailHeldDescriptor = 4;
 
 enum class JailMessage : std::uint32_t {
-    kSetup = 1,   ///< engine: build the sandbox
-    kRun = 2,     ///< engine: run a command; three descriptors (stdin, stdout, stderr) travel with it
-    kStop = 3,    ///< engine: end the running command now
-    kReady = 16,  ///< jail: built; one descriptor per overlay (its upper directory) travels with it
+    kSetup = 1,    ///< engine: build the sandbox
+    kRun = 2,      ///< engine: run a command; three descriptors (stdin, stdout, stderr) travel with it
+    kStop = 3,     ///< engine: end the running command now
+    kReset = 4,    ///< engine: forget the sandbox and be ready for another plan
+    kPrepare = 5,  ///< engine: make ready for the next command what can be made ready before it is known
+    kReady = 16,   ///< jail: built; one descriptor per overlay (its upper directory) travels with it
     kFailed = 17,
     kStarted = 18,
     kEnded = 19,
+    kIdle = 20,      ///< jail: the sandbox is forgotten
+    kTerminal = 21,  ///< jail: the other end of the command's terminal travels with it
 };
 
 struct JailOverlay {
@@ -80,6 +84,9 @@ struct JailSetup {
     std::vector<JailPrivate> privates;
     std::vector<JailFile> files;
     std::vector<std::string> hidden;
+    /// The part of `hidden` that every sandbox of this engine has: hidden once for all plans of one jail.
+    std::vector<std::string> alwaysHidden;
+    std::vector<std::uint32_t> deniedCalls;
     Limits limits;
 
     bool operator==(const JailSetup&) const = default;
@@ -91,6 +98,8 @@ struct JailRun {
     std::vector<std::string> environment;
     std::string directory;
     std::uint64_t graceMillis = 0;
+    std::uint32_t umask = 022;
+    bool terminal = false;  ///< no descriptors come with it; the jail makes a terminal and hands its other end back
 
     bool operator==(const JailRun&) const = default;
 };

@@ -50,63 +50,89 @@ std::uint64_t processors() { return static_cast<std::uint64_t>(std::max(1L, ::sy
 
 }  // namespace
 
+Attempt openRunTools(const Cgroups& cgroups, Enforcer memoryBy, RunTools& tools) {
+    for (const std::string& path : cgroups.taskFiles()) {
+        tools.taskFiles.push_back(openPath(AT_FDCWD, path, O_WRONLY));
+        if (!tools.taskFiles.back()) return failure("cgroup", path);
+    }
+    const std::string& directory = cgroups.unifiedDirectory();
+    if (!directory.empty()) tools.unified = openPath(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
+    if (!directory.empty() && !tools.unified) return failure("cgroup", directory);
+    tools.counted = cgroups.counters();
+    if (memoryBy == Enforcer::kCgroupV2) {
+        tools.memoryEvents = openPath(AT_FDCWD, directory + "/memory.events", O_RDONLY);
+        char ignored[512];
+        if (tools.memoryEvents && ::read(tools.memoryEvents.get(), ignored, sizeof ignored) < 0)
+            tools.memoryEvents.reset();
+    }
+    const std::string memory = cgroups.oldMemoryDirectory();
+    if (memory.empty()) return std::nullopt;
+    tools.memoryEvents = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    tools.memoryControl = openPath(AT_FDCWD, memory + "/memory.oom_control", O_RDONLY);
+    const std::string request =
+        std::to_string(tools.memoryEvents.get()) + " " + std::to_string(tools.memoryControl.get());
+    // Without the event the counter is still read at the end; only the rest of the tree would live on meanwhile.
+    if (writeText(memory + "/cgroup.event_control", request) != 0) tools.memoryEvents.reset();
+    return std::nullopt;
+}
+
 SupervisedRun::SupervisedRun(const RunContext& context, InitPlan plan) : context_(context), plan_(std::move(plan)) {}
 
-bool SupervisedRun::run() {
-    if (auto failed = start()) {
-        sendFrame(context_.control, JailMessage::kFailed, encode(*failed));
-        return true;
-    }
+SupervisedRun::~SupervisedRun() {
+    if (init_ < 0 || reaped_) return;
+    kill();
+    while (::waitpid(init_, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+Attempt SupervisedRun::start() {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return failure("start", "channel");
+    channel_ = Descriptor(pair[0]);
+    const Descriptor other(pair[1]);
+    plan_.channel = other.get();
+    for (const Descriptor& file : context_.tools.taskFiles) plan_.taskFiles.push_back(file.get());
+    init_ = cloneInit();
+    if (init_ < 0) return failure("namespaces", "clone");
+    return std::nullopt;
+}
+
+void SupervisedRun::give(const JailFrame& frame, const JailRun& command, const std::vector<int>& stdio) {
+    startNanos_ = bootNanos();
+    before_ = context_.tools.counted;
+    graceMillis_ = command.graceMillis;
+    context_.cgroups.resetPeaks();
+    if (context_.tools.memoryEvents) rearmMemoryEvents();
+    // If it is gone already, that is seen below.
+    sendFrame(channel_.get(), JailMessage::kRun, frame.body, stdio);
+}
+
+bool SupervisedRun::finish() {
     supervise();
+    const bool alone = ended_ && ended_->leftBehind == 0;
+    if (alone) report(ended_->usage);
     rusage usage{};
     int status = 0;
     while (::wait4(init_, &status, 0, &usage) < 0 && errno == EINTR) continue;
+    reaped_ = true;
+    if (alone) return !engineGone_;
     readInit();  // what it said last
     report(usage);
     return !engineGone_;
 }
 
-Attempt SupervisedRun::start() {
-    startNanos_ = bootNanos();
-    before_ = context_.cgroups.counters();
-    context_.cgroups.resetPeaks();
-    int pair[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return failure("start", "channel");
-    channel_ = Descriptor(pair[0]);
-    const Descriptor other(pair[1]);
-    plan_.channel = other.get();
-    wall_ = makeTimer();
-    grace_ = makeTimer();
-    tick_ = makeTimer();
-    watchMemoryEvents();
-    std::vector<Descriptor> tasks;
-    for (const std::string& path : context_.cgroups.taskFiles()) {
-        tasks.push_back(openPath(AT_FDCWD, path, O_WRONLY));
-        if (!tasks.back()) return failure("cgroup", path);
-        plan_.taskFiles.push_back(tasks.back().get());
-    }
-    Descriptor unified;
-    const std::string& directory = context_.cgroups.unifiedDirectory();
-    if (!directory.empty()) unified = openPath(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
-    if (!directory.empty() && !unified) return failure("cgroup", directory);
-    init_ = cloneInit(unified.get());
-    if (init_ < 0) return failure("namespaces", "clone");
-    return std::nullopt;
-}
-
 // The old call where it is enough: container runtimes refuse clone3, because they cannot look into it.
-pid_t SupervisedRun::cloneInit(int cgroupDirectory) {
+pid_t SupervisedRun::cloneInit() {
     const std::uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_PIDFD;
     int pidfd = -1;
     long pid = 0;
-    if (cgroupDirectory < 0) {
+    if (!context_.tools.unified) {
         pid = ::syscall(SYS_clone, flags | SIGCHLD, nullptr, &pidfd, nullptr, 0);
     } else {
         clone_args arguments{};
         arguments.flags = flags | CLONE_INTO_CGROUP;
         arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
         arguments.exit_signal = SIGCHLD;
-        arguments.cgroup = static_cast<std::uint64_t>(cgroupDirectory);
+        arguments.cgroup = static_cast<std::uint64_t>(context_.tools.unified.get());
         pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
     }
     if (pid == 0) runInit(plan_);
@@ -114,29 +140,13 @@ pid_t SupervisedRun::cloneInit(int cgroupDirectory) {
     return static_cast<pid_t>(pid);
 }
 
-void SupervisedRun::watchMemoryEvents() {
-    if (heldBy(LimitName::kMemory) == Enforcer::kCgroupV2) {
-        memoryEvents_ = openPath(AT_FDCWD, context_.cgroups.unifiedDirectory() + "/memory.events", O_RDONLY);
-        char ignored[512];
-        if (memoryEvents_ && ::read(memoryEvents_.get(), ignored, sizeof ignored) < 0) memoryEvents_.reset();
-        return;
-    }
-    const std::string directory = context_.cgroups.oldMemoryDirectory();
-    if (directory.empty()) return;
-    memoryEvents_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    memoryControl_ = openPath(AT_FDCWD, directory + "/memory.oom_control", O_RDONLY);
-    const std::string request = std::to_string(memoryEvents_.get()) + " " + std::to_string(memoryControl_.get());
-    // Without the event the counter is still read at the end; only the rest of the tree would live on meanwhile.
-    if (writeText(directory + "/cgroup.event_control", request) != 0) memoryEvents_.reset();
-}
-
 // The unified hierarchy's file stays ready until it is read again; the old one's counter until it is drained.
 void SupervisedRun::rearmMemoryEvents() {
     char ignored[512];
     if (heldBy(LimitName::kMemory) != Enforcer::kCgroupV2)
-        drain(memoryEvents_);
-    else if (::pread(memoryEvents_.get(), ignored, sizeof ignored, 0) < 0)
-        memoryEvents_.reset();
+        drain(context_.tools.memoryEvents);
+    else if (::pread(context_.tools.memoryEvents.get(), ignored, sizeof ignored, 0) < 0)
+        context_.tools.memoryEvents.reset();
 }
 
 std::optional<std::uint64_t> SupervisedRun::limitOf(LimitName name) const {
@@ -145,23 +155,33 @@ std::optional<std::uint64_t> SupervisedRun::limitOf(LimitName name) const {
 }
 
 void SupervisedRun::armTimers() {
-    if (const auto millis = limitOf(LimitName::kWallTime)) arm(wall_, *millis * kMilli);
-    if (limitOf(LimitName::kCpuTime) || heldBy(LimitName::kMemory) == Enforcer::kWatch) arm(tick_, kSoon);
+    if (const auto millis = limitOf(LimitName::kWallTime)) {
+        wall_ = makeTimer();
+        arm(wall_, *millis * kMilli);
+    }
+    if (limitOf(LimitName::kCpuTime) || heldBy(LimitName::kMemory) == Enforcer::kWatch) tickAfter(kSoon);
+}
+
+void SupervisedRun::tickAfter(std::uint64_t nanos) {
+    if (!tick_) tick_ = makeTimer();
+    arm(tick_, nanos);
 }
 
 void SupervisedRun::supervise() {
     const short memoryMask = heldBy(LimitName::kMemory) == Enforcer::kCgroupV2 ? POLLPRI : POLLIN;
     while (true) {
         pollfd events[] = {{pidfd_.get(), POLLIN, 0},
-                           {channel_ ? channel_.get() : -1, POLLIN, 0},
-                           {engineGone_ ? -1 : context_.control, POLLIN, 0},
+                           {channel_.get(), POLLIN, 0},
+                           {engineGone_ || failed_ ? -1 : context_.control, POLLIN, 0},
                            {wall_.get(), POLLIN, 0},
                            {grace_.get(), POLLIN, 0},
                            {tick_.get(), POLLIN, 0},
-                           {memoryEvents_ ? memoryEvents_.get() : -1, memoryMask, 0}};
+                           {context_.tools.memoryEvents.get(), memoryMask, 0}};
         if (::poll(events, std::size(events), -1) < 0) continue;
         if (events[0].revents != 0) return;
         if (events[1].revents != 0) readInit();
+        // Nobody but pid 1 is left, and it is on its way out.
+        if (ended_ && ended_->leftBehind == 0) return;
         if (events[2].revents != 0) readEngine();
         if (events[3].revents != 0) {
             drain(wall_);
@@ -177,43 +197,36 @@ void SupervisedRun::supervise() {
     }
 }
 
+// Everything that pid 1 has said so far.
 void SupervisedRun::readInit() {
-    char packet[8192];
     while (channel_) {
-        iovec part{packet, sizeof packet};
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        const ssize_t got = ::recvmsg(channel_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (got < 0) return;
-        if (got == 0) {
+        pollfd event{channel_.get(), POLLIN, 0};
+        if (::poll(&event, 1, 0) <= 0) return;
+        std::optional<JailFrame> frame = receiveFrame(channel_.get());
+        if (frame)
+            hear(std::move(*frame));
+        else
             channel_.reset();
-            return;
-        }
-        const std::string_view body(packet + 1, static_cast<std::size_t>(got) - 1);
-        if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) {
-            int fd = -1;
-            std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-            proc_ = Descriptor(fd);
-        }
-        if (packet[0] == static_cast<char>(InitWord::kFailed)) {
-            failed_ = true;
-            sendFrame(context_.control, JailMessage::kFailed, body);
-        } else if (packet[0] == static_cast<char>(InitWord::kStarted)) {
-            onStarted(body);
-        } else if (packet[0] == static_cast<char>(InitWord::kEnded) && body.size() == sizeof(InitEnded)) {
-            std::memcpy(&ended_.emplace(), body.data(), sizeof(InitEnded));
-        }
     }
 }
 
-void SupervisedRun::onStarted(std::string_view body) {
+void SupervisedRun::hear(JailFrame frame) {
+    if (frame.kind == JailMessage::kFailed) {
+        failed_ = true;
+        sendFrame(context_.control, JailMessage::kFailed, frame.body);
+    } else if (frame.kind == JailMessage::kStarted) {
+        onStarted(frame);
+    } else if (frame.kind == JailMessage::kEnded && frame.body.size() == sizeof(InitEnded)) {
+        std::memcpy(&ended_.emplace(), frame.body.data(), sizeof(InitEnded));
+    }
+}
+
+void SupervisedRun::onStarted(JailFrame& frame) {
     InitStarted started;
-    if (body.size() != sizeof started) return;
-    std::memcpy(&started, body.data(), sizeof started);
+    if (frame.body.size() != sizeof started || frame.descriptors.size() != 2) return;
+    std::memcpy(&started, frame.body.data(), sizeof started);
+    proc_ = std::move(frame.descriptors[0]);
+    mounts_ = std::move(frame.descriptors[1]);
     started_ = true;
     startNanos_ = started.nanos;
     armTimers();
@@ -235,7 +248,7 @@ void SupervisedRun::readEngine() {
 
 // Looks at what only counters know. The old hierarchy announces an out-of-memory kill before it has counted it.
 void SupervisedRun::onTick() {
-    drain(tick_);
+    if (tick_) drain(tick_);
     if (oomPending_) {
         if (context_.cgroups.counters().oomKills > before_.oomKills) {
             oomPending_ = false;
@@ -243,14 +256,14 @@ void SupervisedRun::onTick() {
             kill();
             return;
         }
-        arm(tick_, kSoon);
+        tickAfter(kSoon);
     }
     const bool watching = heldBy(LimitName::kMemory) == Enforcer::kWatch;
     const bool timing = heldBy(LimitName::kCpuTime) == Enforcer::kWatch;
     if ((watching || timing) && proc_) {
         const std::uint64_t memory = look();
         if (watching && memory > limitOf(LimitName::kMemory).value_or(0)) end(JailEnd::kMemory);
-        arm(tick_, kLookAgain);
+        tickAfter(kLookAgain);
         if (timing) checkCpuTime(watchedCpu_);
     }
     if (limitOf(LimitName::kCpuTime) && !timing)
@@ -274,31 +287,31 @@ void SupervisedRun::checkCpuTime(std::uint64_t usedNanos) {
         return;
     }
     const std::uint64_t earliest = std::max((most - usedNanos) / processors(), kSoon);
-    arm(tick_, heldBy(LimitName::kCpuTime) == Enforcer::kWatch ? std::min(earliest, kLookAgain) : earliest);
+    tickAfter(heldBy(LimitName::kCpuTime) == Enforcer::kWatch ? std::min(earliest, kLookAgain) : earliest);
 }
 
 void SupervisedRun::end(JailEnd reason) {
     if (reason_ != JailEnd::kByItself) return;
     reason_ = reason;
-    const bool polite = plan_.run.graceMillis > 0 && (reason == JailEnd::kWallTime || reason == JailEnd::kStopped);
-    const char word = static_cast<char>(InitWord::kTerminate);
-    if (!polite || !started_ || !channel_ || ::send(channel_.get(), &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
+    const bool polite = graceMillis_ > 0 && (reason == JailEnd::kWallTime || reason == JailEnd::kStopped);
+    if (!polite || !started_ || !channel_ || !sendFrame(channel_.get(), JailMessage::kStop, {})) {
         kill();
         return;
     }
-    arm(grace_, plan_.run.graceMillis * kMilli);
+    grace_ = makeTimer();
+    arm(grace_, graceMillis_ * kMilli);
 }
 
 // Pid 1 takes its whole namespace with it, whatever the others ignore, block or have detached from.
 void SupervisedRun::kill() {
-    drain(grace_);
+    if (grace_) drain(grace_);
     if (proc_ && !before_.cpuNanos) look();
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
 }
 
 void SupervisedRun::report(const rusage& usage) {
+    const CgroupCounters counters = context_.tools.counted = context_.cgroups.counters();
     if (failed_ || engineGone_) return;
-    const CgroupCounters counters = context_.cgroups.counters();
     JailEnded ended;
     ended.oom = counters.oomKills > before_.oomKills;
     // Ended by us before it could say that it had started: it may have run, so it is not called a failure to start.

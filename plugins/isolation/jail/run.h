@@ -10,15 +10,27 @@
 #include <vector>
 
 #include "plugins/isolation/jail/cgroup.h"
+#include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/init.h"
 #include "plugins/isolation/jail/protocol.h"
 
 namespace gradus {
 
+/// What the runs of one sandbox share, opened once.
+struct RunTools {
+    std::vector<Descriptor> taskFiles;  ///< of old hierarchies
+    Descriptor unified;                 ///< directory of the unified one
+    Descriptor memoryEvents;            ///< ready when memory ran out
+    Descriptor memoryControl;
+    CgroupCounters counted;  ///< when the last run had ended
+};
+Attempt openRunTools(const Cgroups& cgroups, Enforcer memoryBy, RunTools& tools);
+
 /// What a run is supervised by.
 struct RunContext {
     int control = -1;
     Cgroups& cgroups;
+    RunTools& tools;
     const std::array<Enforcer, kLimitNames.size()>& enforcers;
     int scratch = -1;
 };
@@ -27,19 +39,27 @@ struct RunContext {
 class SupervisedRun {
   public:
     SupervisedRun(const RunContext& context, InitPlan plan);
+    /// Ends a pid 1 that never got a command.
+    ~SupervisedRun();
+    SupervisedRun(const SupervisedRun&) = delete;
+    SupervisedRun& operator=(const SupervisedRun&) = delete;
 
-    /// False if the engine went away meanwhile.
-    bool run();
+    /// Makes pid 1, which confines itself and waits for the command.
+    Attempt start();
+    /// Gives it the command, as the engine sent it.
+    void give(const JailFrame& frame, const JailRun& command, const std::vector<int>& stdio);
+    /// Sees the command to its end. False if the engine went away meanwhile.
+    bool finish();
 
   private:
-    Attempt start();
-    pid_t cloneInit(int cgroupDirectory);
+    pid_t cloneInit();
     void armTimers();
-    void watchMemoryEvents();
+    void tickAfter(std::uint64_t nanos);
     void rearmMemoryEvents();
     void supervise();
     void readInit();
-    void onStarted(std::string_view body);
+    void hear(JailFrame frame);
+    void onStarted(JailFrame& frame);
     std::uint64_t look();
     void readEngine();
     void onTick();
@@ -59,10 +79,11 @@ class SupervisedRun {
     Descriptor wall_;
     Descriptor grace_;
     Descriptor tick_;
-    Descriptor memoryEvents_;
-    Descriptor memoryControl_;
     Descriptor proc_;
+    Descriptor mounts_;  ///< of pid 1: held so that taking it down is not in the way of the report
+    std::uint64_t graceMillis_ = 0;
     pid_t init_ = -1;
+    bool reaped_ = false;
     bool started_ = false;
     bool failed_ = false;
     bool engineGone_ = false;

@@ -1,89 +1,84 @@
 #include "plugins/isolation/jail/skeleton.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 
-#include "plugins/isolation/jail/devices.h"
 #include "plugins/isolation/jail/overlay.h"
-#include "plugins/isolation/jail/proc.h"
+#include "plugins/isolation/jail/places.h"
 
 namespace gradus {
 
 namespace {
 
-constexpr unsigned kReadOnly = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-constexpr unsigned kWritable = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+constexpr const char* kSharedMemory = "/dev/shm";
 
-// Where the tree is assembled. Only this process's mount namespace sees it, and every source is open by then.
-constexpr const char* kWorkshop = "/tmp";  // kSkeletonRoot lies in it
-
-/// What the plan names, opened while the host's tree is still in plain view.
-struct Sources {
-    std::vector<MountPoint> mounts;
-    std::vector<OverlayLayers> layers;
-    std::vector<Descriptor> binds;
-};
+Attempt enter(const Descriptor& mountNamespace) {
+    if (::setns(mountNamespace.get(), CLONE_NEWNS) != 0) return failure("namespaces", "enter");
+    return std::nullopt;
+}
 
 /// One thing to put at one place. Sorted by target, a directory comes before what lies in it, so that the narrower
 /// rule always covers the broader one.
 struct Placement {
-    enum class Kind { kHide, kBind, kOverlay, kPrivate, kFile };
+    enum class Kind { kHide, kMount };
     std::string target;
     Kind kind;
-    std::size_t index;
+    Descriptor mounted;  ///< detached, made in the staging namespace; none where an optional source is missing
+    bool isDirectory = true;
     bool operator<(const Placement& other) const { return target < other.target; }
 };
 
 class Builder {
   public:
-    Builder(const JailSetup& setup, bool rootless, Skeleton& skeleton)
-        : setup_(setup), rootless_(rootless), skeleton_(skeleton) {}
+    Builder(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton)
+        : setup_(setup), rootless_(rootless), view_(view), skeleton_(skeleton) {}
 
     Attempt build() {
-        if (auto failed = openSources()) return failed;
-        if (auto failed = refuseNestedMounts(setup_, sources_.mounts)) return failed;
-        if (auto failed = openWorkshop()) return failed;
-        if (auto failed = showHost()) return failed;
-        if (auto failed = placeDevices(skeleton_, rootless_)) return failed;
-        if (auto failed = mountSys(skeleton_.root.get())) return failed;
-        for (const Placement& placement : placements())
+        if (auto failed = refuseNestedMounts(setup_, view_.mounts)) return failed;
+        if (auto failed = makeMounts()) return failed;
+        if (auto failed = enter(view_.stem)) return failed;
+        if (::unshare(CLONE_NEWNS) != 0) return failure("namespaces", "sandbox");
+        root_ = openPath(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
+        for (Placement& placement : placements_)
             if (auto failed = place(placement)) return failed;
         return seal();
     }
 
   private:
-    Attempt openSources() {
-        const std::optional<std::string> info = readText("/proc/self/mountinfo");
-        if (!info) return failure("read mounts", "/proc/self/mountinfo");
-        sources_.mounts = readMountPoints(*info);
-        for (const JailOverlay& overlay : setup_.overlays)
-            if (auto failed = openLayers(overlay, sources_.layers.emplace_back())) return failed;
-        for (const JailBind& bind : setup_.binds) {
-            sources_.binds.push_back(openPath(AT_FDCWD, bind.source, O_PATH | O_NOFOLLOW));
-            if (!sources_.binds.back() && !(bind.optional && errno == ENOENT)) return failure("bind", bind.source);
-        }
+    // Everything that needs the host's paths, while they are in view.
+    Attempt makeMounts() {
+        if (auto failed = openScratch()) return failed;
+        for (const std::string& path : setup_.hidden)
+            if (!isHiddenAlready(path)) placements_.push_back({path, Placement::Kind::kHide, {}, true});
+        for (const JailBind& bind : setup_.binds)
+            if (auto failed = makeBind(bind)) return failed;
+        for (std::size_t i = 0; i < setup_.privates.size(); ++i)
+            if (auto failed = makePrivate(i)) return failed;
+        for (std::size_t i = 0; i < setup_.files.size(); ++i)
+            if (auto failed = makeFile(i)) return failed;
+        for (std::size_t i = 0; i < setup_.overlays.size(); ++i)
+            if (auto failed = makeOverlay(i)) return failed;
+        std::stable_sort(placements_.begin(), placements_.end());
         return std::nullopt;
     }
 
-    Attempt openWorkshop() {
-        if (auto failed =
-                makeFileSystem("tmpfs", {{"size", "4m"}, {"mode", "0755"}}, MOUNT_ATTR_NOSUID, skeleton_.base))
-            return failed;
-        const Descriptor workshop = openPath(AT_FDCWD, kWorkshop, O_PATH | O_DIRECTORY);
-        if (!workshop) return failure("open", kWorkshop);
-        if (auto failed = attachMount(skeleton_.base.get(), workshop.get(), kWorkshop)) return failed;
-        for (const char* name : {"root", "scratch", "dev", "hidden", "empty"})
-            if (::mkdirat(skeleton_.base.get(), name, 0755) != 0) return failure("make directory", name);
-        if (auto failed = openScratch()) return failed;
-        return attachCopy("root", "root", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, skeleton_.root);
+    // The stem's cover is read-only for good, and lies below whatever a plan puts over it: in both cases it is made
+    // again.
+    bool isHiddenAlready(const std::string& path) const {
+        const auto& hidden = view_.hidden;
+        if (std::find(hidden.begin(), hidden.end(), path) == hidden.end()) return false;
+        const auto related = [&](const auto& entry) {
+            return liesBeneath(entry.target, path) || liesBeneath(path, entry.target);
+        };
+        return std::none_of(setup_.overlays.begin(), setup_.overlays.end(), related) &&
+               std::none_of(setup_.binds.begin(), setup_.binds.end(), related) &&
+               std::none_of(setup_.privates.begin(), setup_.privates.end(), related) &&
+               std::none_of(setup_.files.begin(), setup_.files.end(), related);
     }
 
     // Two pages per file at least: a bounded number of bytes must not be spent as an unbounded number of names.
@@ -94,252 +89,214 @@ class Builder {
             options.push_back({"size", std::to_string(bytes)});
             options.push_back({"nr_inodes", std::to_string(std::max<std::uint64_t>(bytes / 2048, 256))});
         }
-        if (auto failed = makeFileSystem("tmpfs", options, kWritable, skeleton_.scratch)) return failed;
-        const Descriptor place = openPath(skeleton_.base.get(), "scratch", O_PATH | O_DIRECTORY);
-        return attachMount(skeleton_.scratch.get(), place.get(), "scratch");
-    }
-
-    // A directory of `base` mounted again, as a mount with attributes of its own.
-    Attempt attachCopy(const std::string& source, const std::string& at, unsigned attributes, Descriptor& mounted) {
-        if (auto failed = cloneTree(skeleton_.base.get(), source, false, attributes, mounted)) return failed;
-        const Descriptor place = openPath(skeleton_.base.get(), at, O_PATH | O_DIRECTORY);
-        return attachMount(mounted.get(), place.get(), at);
-    }
-
-    bool isHidden(const std::string& path) const {
-        return std::find(setup_.hidden.begin(), setup_.hidden.end(), path) != setup_.hidden.end();
-    }
-
-    // These are made by the jail itself, or are nobody's business.
-    static bool isMadeHere(const std::string& name) {
-        for (const char* own : {"proc", "sys", "dev", "tmp", "run", "lost+found"})
-            if (name == own) return true;
-        return false;
-    }
-
-    Attempt showHost() {
-        const std::unique_ptr<DIR, int (*)(DIR*)> top(::opendir("/"), &::closedir);
-        if (!top) return failure("list", "/");
-        while (const dirent* entry = ::readdir(top.get())) {
-            const std::string name = entry->d_name;
-            if (name == "." || name == "..") continue;
-            if (auto failed = showEntry(name)) return failed;
-        }
+        if (auto failed = makeFileSystem("tmpfs", options, kWritableMount, skeleton_.scratch)) return failed;
+        const Descriptor place = openPath(view_.base.get(), "scratch", O_PATH | O_DIRECTORY);
+        if (auto failed = attachMount(skeleton_.scratch.get(), place.get(), "scratch")) return failed;
+        if (auto failed = makeDirectory("shm", 01777, kSharedMemory)) return failed;
         return std::nullopt;
     }
 
-    Attempt showEntry(const std::string& name) {
-        const std::string path = "/" + name;
-        struct stat info {};
-        if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
-        if (S_ISLNK(info.st_mode)) return copyLink(path, name);
-        if (!S_ISDIR(info.st_mode)) return std::nullopt;
-        if (::mkdirat(skeleton_.root.get(), name.c_str(), 0755) != 0) return failure("make directory", path);
-        if (isMadeHere(name) || isHidden(path)) return std::nullopt;
-        const bool nested = std::any_of(sources_.mounts.begin(), sources_.mounts.end(), [&](const MountPoint& mount) {
-            return mount.path == path || liesBeneath(mount.path, path);
-        });
-        Descriptor tree;
-        if (auto failed = cloneTree(AT_FDCWD, path, nested, kReadOnly, tree)) return failed;
-        const Descriptor place = openPath(skeleton_.root.get(), name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-        return attachMount(tree.get(), place.get(), path);
-    }
-
-    Attempt copyLink(const std::string& path, const std::string& name) {
-        char text[4096];
-        const ssize_t length = ::readlink(path.c_str(), text, sizeof text - 1);
-        if (length < 0) return failure("read link", path);
-        text[length] = '\0';
-        if (::symlinkat(text, skeleton_.root.get(), name.c_str()) != 0) return failure("make link", path);
-        return std::nullopt;
-    }
-
-    std::vector<Placement> placements() const {
-        std::vector<Placement> all;
-        const auto add = [&](const auto& entries, Placement::Kind kind) {
-            for (std::size_t i = 0; i < entries.size(); ++i) all.push_back({entries[i].target, kind, i});
-        };
-        add(setup_.overlays, Placement::Kind::kOverlay);
-        add(setup_.binds, Placement::Kind::kBind);
-        add(setup_.privates, Placement::Kind::kPrivate);
-        add(setup_.files, Placement::Kind::kFile);
-        for (std::size_t i = 0; i < setup_.hidden.size(); ++i)
-            all.push_back({setup_.hidden[i], Placement::Kind::kHide, i});
-        std::stable_sort(all.begin(), all.end());
-        return all;
-    }
-
-    Attempt place(const Placement& placement) {
-        switch (placement.kind) {
-            case Placement::Kind::kHide:
-                return hide(placement.target);
-            case Placement::Kind::kBind:
-                return placeBind(placement.index);
-            case Placement::Kind::kOverlay:
-                return placeOverlay(placement.index);
-            case Placement::Kind::kPrivate:
-                return placePrivate(placement.index);
-            case Placement::Kind::kFile:
-                return placeFile(setup_.files[placement.index]);
-        }
-        return std::nullopt;
-    }
-
-    // Symbolic links are followed, but only inside the new root: what is hidden is what a command would reach.
-    Descriptor lookInside(const std::string& path) const {
-        open_how how{};
-        how.flags = O_PATH | O_CLOEXEC;
-        how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-        return Descriptor(
-            static_cast<int>(::syscall(SYS_openat2, skeleton_.root.get(), path.c_str(), &how, sizeof how)));
-    }
-
-    Attempt hide(const std::string& path) {
-        const Descriptor place = lookInside(path);
-        if (!place) return errno == ENOENT || errno == ENOTDIR ? Attempt() : failure("hide", path);
-        struct stat info {};
-        if (::fstat(place.get(), &info) != 0) return failure("hide", path);
-        return S_ISDIR(info.st_mode) ? hideDirectory(path, place) : hideFile(path, place);
-    }
-
-    Attempt hideFile(const std::string& path, const Descriptor& place) {
-        Descriptor nothing;
-        if (auto failed = cloneTree(skeleton_.root.get(), "dev/null", false, MOUNT_ATTR_NOSUID, nothing)) return failed;
-        return attachMount(nothing.get(), place.get(), path);
-    }
-
-    Attempt hideDirectory(const std::string& path, const Descriptor& place) {
-        const std::string name = "hidden/" + std::to_string(skeleton_.hiddenDirs.size());
-        if (::mkdirat(skeleton_.base.get(), name.c_str(), 0755) != 0) return failure("hide", path);
-        Descriptor& mounted = skeleton_.hiddenDirs.emplace_back();
-        if (auto failed = cloneTree(skeleton_.base.get(), name, false, kWritable, mounted)) return failed;
-        return attachMount(mounted.get(), place.get(), path);
-    }
-
-    Attempt placeBind(std::size_t index) {
-        const Descriptor& source = sources_.binds[index];
-        if (!source) return std::nullopt;  // optional, and not there
-        struct stat info {};
-        if (::fstat(source.get(), &info) != 0) return failure("bind", setup_.binds[index].source);
-        const std::string& path = setup_.binds[index].source;
-        const bool nested = std::any_of(sources_.mounts.begin(), sources_.mounts.end(),
-                                        [&](const MountPoint& mount) { return liesBeneath(mount.path, path); });
-        Descriptor mounted;
-        if (auto failed = cloneTree(source.get(), "", nested, kReadOnly, mounted)) {
-            failed->detail = path;
-            return failed;
-        }
-        return attachAt(setup_.binds[index].target, S_ISDIR(info.st_mode), mounted);
-    }
-
-    Attempt placeOverlay(std::size_t index) {
-        const JailOverlay& overlay = setup_.overlays[index];
-        OverlayLayers& layers = sources_.layers[index];
-        if (!layers.upper)
-            if (auto failed = makeScratchLayers(skeleton_.scratch.get(), index, layers)) return failed;
-        Descriptor mounted;
-        if (auto failed = mountOverlay(overlay, layers, rootless_, mounted)) return failed;
-        skeleton_.writable.push_back(overlay.target);
-        return attachAt(overlay.target, true, mounted);
-    }
-
-    Attempt placePrivate(std::size_t index) {
-        const JailPrivate& directory = setup_.privates[index];
-        const std::string name = "private" + std::to_string(index);
+    // A directory of the scratch space as a mount of its own.
+    Attempt makeDirectory(const std::string& name, mode_t mode, const std::string& target) {
         const int scratch = skeleton_.scratch.get();
-        if (::mkdirat(scratch, name.c_str(), 0755) != 0) return failure("private directory", directory.target);
-        if (::fchownat(scratch, name.c_str(), setup_.uid, setup_.gid, 0) != 0 ||
-            ::fchmodat(scratch, name.c_str(), directory.mode, 0) != 0)
-            return failure("private directory", directory.target);
-        Descriptor mounted;
-        if (auto failed = cloneTree(scratch, name, false, kWritable, mounted)) return failed;
-        skeleton_.writable.push_back(directory.target);
-        return attachAt(directory.target, true, mounted);
+        if (::mkdirat(scratch, name.c_str(), 0755) != 0 ||
+            ::fchownat(scratch, name.c_str(), setup_.uid, setup_.gid, 0) != 0 ||
+            ::fchmodat(scratch, name.c_str(), mode, 0) != 0)
+            return failure("private directory", target);
+        Placement& placement = placements_.emplace_back(Placement{target, Placement::Kind::kMount, {}, true});
+        return cloneTree(scratch, name, false, kWritableMount, placement.mounted);
     }
 
-    // Written into the private directory itself, not mounted: a program may replace the file as any other.
-    Attempt placeFile(const JailFile& file) {
-        const std::size_t slash = file.target.rfind('/');
+    Attempt makePrivate(std::size_t index) {
+        const JailPrivate& directory = setup_.privates[index];
+        skeleton_.writable.push_back(directory.target);
+        return makeDirectory("private" + std::to_string(index), directory.mode, directory.target);
+    }
+
+    // In a private directory it is written into the directory itself: a program may replace it as any other. Anywhere
+    // else it is a mount of its own, so that it is no change of an overlay's.
+    Attempt makeFile(std::size_t index) {
+        const JailFile& file = setup_.files[index];
+        if (const auto directory = privateAround(file.target))
+            return writeInto("private" + std::to_string(*directory),
+                             file.target.substr(setup_.privates[*directory].target.size()), file);
+        const std::string name = "file" + std::to_string(index);
+        if (auto failed = writeInto(".", "/" + name, file)) return failed;
+        Placement& placement = placements_.emplace_back(Placement{file.target, Placement::Kind::kMount, {}, false});
+        return cloneTree(skeleton_.scratch.get(), name, false, kWritableMount, placement.mounted);
+    }
+
+    /// The private directory that shows at `target`; nothing if something narrower covers that place.
+    std::optional<std::size_t> privateAround(const std::string& target) const {
+        std::size_t longest = 0;
+        const auto covers = [&](const std::string& place) {
+            if (!liesBeneath(target, place) || place.size() <= longest) return false;
+            longest = place.size();
+            return true;
+        };
+        std::optional<std::size_t> found;
+        for (std::size_t i = 0; i < setup_.privates.size(); ++i)
+            if (covers(setup_.privates[i].target)) found = i;
+        bool narrower = false;
+        for (const JailOverlay& overlay : setup_.overlays) narrower |= covers(overlay.target);
+        for (const JailBind& bind : setup_.binds) narrower |= covers(bind.target);
+        for (const std::string& path : setup_.hidden) narrower |= covers(path);
+        return narrower ? std::nullopt : found;
+    }
+
+    /// `inside` is a path below the scratch space's `directory`; what is missing on the way is the command's as well.
+    Attempt writeInto(const std::string& directory, const std::string& inside, const JailFile& file) {
+        const Descriptor top = openPath(skeleton_.scratch.get(), directory, O_PATH | O_DIRECTORY);
+        const std::size_t slash = inside.rfind('/');
+        std::vector<std::string> made;
         Descriptor parent;
-        if (auto failed = makeMountPoint(skeleton_, file.target.substr(0, slash), true, parent)) return failed;
-        const std::string name = file.target.substr(slash + 1);
-        const Descriptor made(
-            ::openat(parent.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-        if (!made) return failure("private file", file.target);
-        const ssize_t written = ::write(made.get(), file.content.data(), file.content.size());
-        if (written != static_cast<ssize_t>(file.content.size()) || ::fchown(made.get(), setup_.uid, setup_.gid) != 0 ||
-            ::fchmod(made.get(), file.mode) != 0)
+        if (auto failed = makeMountPoint(top.get(), inside.substr(0, slash), true, made, parent)) return failed;
+        for (const std::string& path : made)
+            if (::fchownat(top.get(), path.c_str() + 1, setup_.uid, setup_.gid, AT_SYMLINK_NOFOLLOW) != 0)
+                return failure("private file", file.target);
+        const Descriptor written(::openat(parent.get(), inside.c_str() + slash + 1,
+                                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (!written) return failure("private file", file.target);
+        const ssize_t put = ::write(written.get(), file.content.data(), file.content.size());
+        if (put >= 0 && put != static_cast<ssize_t>(file.content.size()))
+            return failure("private file", file.target, ENOSPC);
+        if (put < 0 || ::fchown(written.get(), setup_.uid, setup_.gid) != 0 || ::fchmod(written.get(), file.mode) != 0)
             return failure("private file", file.target);
         return std::nullopt;
     }
 
-    Attempt attachAt(const std::string& target, bool isDirectory, const Descriptor& mounted) {
-        Descriptor point;
-        if (auto failed = makeMountPoint(skeleton_, target, isDirectory, point)) return failed;
-        return attachMount(mounted.get(), point.get(), target);
+    Attempt makeBind(const JailBind& bind) {
+        const Descriptor source = openPath(AT_FDCWD, bind.source, O_PATH | O_NOFOLLOW);
+        if (!source) return bind.optional && errno == ENOENT ? Attempt() : failure("bind", bind.source);
+        struct stat info {};
+        if (::fstat(source.get(), &info) != 0) return failure("bind", bind.source);
+        const bool nested = std::any_of(view_.mounts.begin(), view_.mounts.end(),
+                                        [&](const MountPoint& mount) { return liesBeneath(mount.path, bind.source); });
+        Placement& placement =
+            placements_.emplace_back(Placement{bind.target, Placement::Kind::kMount, {}, S_ISDIR(info.st_mode)});
+        Attempt failed = cloneTree(source.get(), "", nested, kReadOnlyMount, placement.mounted);
+        if (failed) failed->detail = bind.source;
+        return failed;
     }
 
-    // Everything is in place: what was writable for the sake of mount points no longer is.
-    Attempt seal() {
-        for (const Descriptor& hidden : skeleton_.hiddenDirs)
-            if (auto failed = setMountAttributes(hidden.get(), kReadOnly, false, "hidden directory")) return failed;
-        skeleton_.hiddenDirs.clear();
-        for (OverlayLayers& layers : sources_.layers) {
-            const int upper = ::openat(layers.upper.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-            if (upper < 0) return failure("open layer", "upper");
-            skeleton_.uppers.emplace_back(upper);
+    Attempt makeOverlay(std::size_t index) {
+        const JailOverlay& overlay = setup_.overlays[index];
+        OverlayLayers layers;
+        if (auto failed = openLayers(overlay, layers)) return failed;
+        if (!layers.upper)
+            if (auto failed = makeScratchLayers(skeleton_.scratch.get(), index, layers)) return failed;
+        if (auto failed = makePoints(overlay, index, layers)) return failed;
+        Placement& placement = placements_.emplace_back(Placement{overlay.target, Placement::Kind::kMount, {}, true});
+        if (auto failed = mountOverlay(overlay, layers, rootless_, placement.mounted)) return failed;
+        skeleton_.writable.push_back(overlay.target);
+        const int upper = ::openat(layers.upper.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (upper < 0) return failure("open layer", "upper");
+        skeleton_.uppers.emplace_back(upper);
+        return std::nullopt;
+    }
+
+    // Mount points below an overlay would be made in its upper directory and pass for the command's own work. They are
+    // made in a layer below all others instead, where whatever exists above wins.
+    Attempt makePoints(const JailOverlay& overlay, std::size_t index, OverlayLayers& layers) {
+        const std::string name = "points" + std::to_string(index);
+        std::vector<std::string> made;
+        Descriptor points;
+        for (const auto& [target, isDirectory] : targetsBeneath(overlay.target)) {
+            const std::string inside = target.substr(overlay.target.size());
+            if (existsIn(layers, inside)) continue;
+            if (!points && ::mkdirat(skeleton_.scratch.get(), name.c_str(), 0755) != 0)
+                return failure("mount point", target);
+            if (!points) points = openPath(skeleton_.scratch.get(), name, O_PATH | O_DIRECTORY);
+            Descriptor point;
+            if (auto failed = makeMountPoint(points.get(), inside, isDirectory, made, point)) return failed;
         }
-        return setMountAttributes(skeleton_.root.get(), kReadOnly, false, "/");
+        for (const std::string& path : made)
+            if (::fchownat(points.get(), path.c_str() + 1, setup_.uid, setup_.gid, AT_SYMLINK_NOFOLLOW) != 0)
+                return failure("mount point", path);
+        if (points) layers.lowers.push_back(std::move(points));
+        return std::nullopt;
+    }
+
+    std::vector<std::pair<std::string, bool>> targetsBeneath(const std::string& directory) const {
+        std::vector<std::pair<std::string, bool>> targets;
+        for (const Placement& placement : placements_)
+            if (placement.mounted && liesBeneath(placement.target, directory))
+                targets.emplace_back(placement.target, placement.isDirectory);
+        for (const JailOverlay& overlay : setup_.overlays)
+            if (liesBeneath(overlay.target, directory)) targets.emplace_back(overlay.target, true);
+        return targets;
+    }
+
+    static bool existsIn(const OverlayLayers& layers, const std::string& inside) {
+        const std::string relative = inside.substr(1);
+        struct stat info {};
+        if (::fstatat(layers.upper.get(), relative.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) return true;
+        return std::any_of(layers.lowers.begin(), layers.lowers.end(), [&](const Descriptor& lower) {
+            return ::fstatat(lower.get(), relative.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+        });
+    }
+
+    Attempt place(Placement& placement) {
+        if (placement.kind == Placement::Kind::kHide) return hide(placement.target);
+        Descriptor point;
+        if (auto failed = makeMountPoint(root_.get(), placement.target, placement.isDirectory, skeleton_.made, point))
+            return failed;
+        return attachMount(placement.mounted.get(), point.get(), placement.target);
+    }
+
+    Attempt hide(const std::string& path) {
+        const Descriptor place = lookInside(root_.get(), path);
+        if (!place) return errno == ENOENT || errno == ENOTDIR ? Attempt() : failure("hide", path);
+        struct stat info {};
+        if (::fstat(place.get(), &info) != 0) return failure("hide", path);
+        Descriptor cover;
+        if (!S_ISDIR(info.st_mode)) {
+            if (auto failed = cloneTree(root_.get(), "dev/null", false, MOUNT_ATTR_NOSUID, cover)) return failed;
+            return attachMount(cover.get(), place.get(), path);
+        }
+        // Writable for the sake of mount points in it, until everything is in place.
+        if (auto failed = makeFileSystem("tmpfs", {{"mode", "0755"}, {"size", "1m"}}, kWritableMount, cover))
+            return failed;
+        if (auto failed = attachMount(cover.get(), place.get(), path)) return failed;
+        covers_.push_back(std::move(cover));
+        return std::nullopt;
+    }
+
+    Attempt seal() {
+        for (const Descriptor& cover : covers_)
+            if (auto failed = setMountAttributes(cover.get(), kReadOnlyMount, false, "hidden directory")) return failed;
+        skeleton_.writable.emplace_back("/dev");
+        return setMountAttributes(root_.get(), kReadOnlyMount, false, "/");
     }
 
     const JailSetup& setup_;
     const bool rootless_;
+    const HostView& view_;
     Skeleton& skeleton_;
-    Sources sources_;
+    Descriptor root_;
+    std::vector<Placement> placements_;
+    std::vector<Descriptor> covers_;
 };
-
-Attempt stepInto(const std::string& name, const std::string& path, bool isDirectory, Descriptor& at) {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-        Descriptor next = openPath(at.get(), name, O_PATH | O_NOFOLLOW);
-        if (next) {
-            at = std::move(next);
-            return std::nullopt;
-        }
-        if (errno != ENOENT) break;
-        const int made = isDirectory ? ::mkdirat(at.get(), name.c_str(), 0755)
-                                     : ::mknodat(at.get(), name.c_str(), S_IFREG | 0444, 0);
-        if (made != 0) break;
-    }
-    return failure("mount point", path);
-}
 
 }  // namespace
 
-Attempt makeMountPoint(const Skeleton& skeleton, const std::string& path, bool isDirectory, Descriptor& point) {
-    Descriptor at(::fcntl(skeleton.root.get(), F_DUPFD_CLOEXEC, 0));
-    const std::vector<std::string> names = splitWords(path, "/");
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        const bool last = i + 1 == names.size();
-        if (auto failed = stepInto(names[i], path, !last || isDirectory, at)) return failed;
+Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton) {
+    return Builder(setup, rootless, view, skeleton).build();
+}
+
+Attempt dropSkeleton(const HostView& view, Skeleton& skeleton) {
+    if (auto failed = enter(view.staging)) return failed;
+    if (skeleton.scratch) {
+        const std::string scratch = std::string(kWorkshop) + "/scratch";
+        if (::umount2(scratch.c_str(), MNT_DETACH) != 0) return failure("detach", "scratch");
     }
-    struct stat info {};
-    if (::fstat(at.get(), &info) != 0) return failure("mount point", path);
-    if (S_ISLNK(info.st_mode)) return failure("mount point", path + " is a symbolic link", ELOOP);
-    if (S_ISDIR(info.st_mode) != isDirectory) return failure("mount point", path, isDirectory ? ENOTDIR : EISDIR);
-    point = std::move(at);
-    return std::nullopt;
-}
-
-Attempt buildSkeleton(const JailSetup& setup, bool rootless, Skeleton& skeleton) {
-    return Builder(setup, rootless, skeleton).build();
-}
-
-Attempt pivotIntoSkeleton() {
-    // By path, not by the descriptor: that one names the mount of the parent's namespace, of which ours is a copy.
-    if (::chdir(kSkeletonRoot) != 0) return failure("enter", "the new root");
-    if (::syscall(SYS_pivot_root, ".", ".") != 0) return failure("pivot", "the new root");
-    if (::umount2(".", MNT_DETACH) != 0) return failure("detach", "the old root");
-    if (::chdir("/") != 0) return failure("enter", "/");
+    for (auto made = skeleton.made.rbegin(); made != skeleton.made.rend(); ++made) {
+        const std::string path = "root" + *made;
+        // What was made in an overlay or a cover went with it.
+        if (::unlinkat(view.base.get(), path.c_str(), AT_REMOVEDIR) != 0 && errno == ENOTDIR)
+            static_cast<void>(::unlinkat(view.base.get(), path.c_str(), 0));
+    }
+    skeleton = Skeleton();
     return std::nullopt;
 }
 

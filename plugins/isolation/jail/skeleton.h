@@ -10,33 +10,39 @@
 
 namespace gradus {
 
-/// The sandbox's file tree, assembled once in the jail's own mount namespace and inherited by every run: a read-only
-/// view of the host, its hidden places, the overlays, /dev, /tmp and /run. A run adds /proc and /sys and pivots.
+/// What every sandbox of this jail has in common, built once: a read-only view of the host, its credential stores
+/// hidden, /dev and /sys. Two mount namespaces hold it, by descriptor:
 ///
-/// Two tmpfs carry it: `base` holds mount points and device nodes and ends read-only; `scratch`, sized by the disk
-/// limit, holds everything a command can write that has no directory of its own on the host.
-struct Skeleton {
-    Descriptor base;
-    Descriptor scratch;
-    Descriptor root;                     ///< the new root, attached
-    std::vector<Descriptor> uppers;      ///< one per overlay, in the plan's order
-    std::vector<std::string> writable;   ///< what a command may write below, for the second line of defence
-    std::vector<Descriptor> hiddenDirs;  ///< mounts that become read-only when everything is placed
+///   staging   the host's own tree, in which paths of a plan mean what they mean to the caller; the workshop lies in it
+///   stem      the new root and nothing else; every sandbox is a copy of it with its own places added
+///
+/// The stem's /proc is the host's: in a user namespace the kernel mounts a new /proc only beside one in full view.
+/// Every run covers it with its own before anything else happens.
+struct HostView {
+    Descriptor base;     ///< a tmpfs: mount points, device nodes, the new root
+    Descriptor staging;  ///< namespace
+    Descriptor stem;     ///< namespace
+    std::vector<MountPoint> mounts;
+    std::vector<std::string> hidden;  ///< what is already hidden in the stem
 };
 
-/// `rootless`: we are inside a user namespace of our own.
-Attempt buildSkeleton(const JailSetup& setup, bool rootless, Skeleton& skeleton);
+/// One sandbox's tree: the stem and its own places. The scratch tmpfs, sized by the disk limit, holds everything a
+/// command can write that has no directory of its own on the host.
+struct Skeleton {
+    Descriptor scratch;
+    std::vector<Descriptor> uppers;     ///< one per overlay, in the plan's order
+    std::vector<std::string> writable;  ///< what a command may write below, for the second line of defence
+    std::vector<std::string> made;      ///< mount points made in the new root, outermost first
+};
 
-/// Finds `path` below the new root, making missing directories (or, at the end, a file) where the place is ours.
-Attempt makeMountPoint(const Skeleton& skeleton, const std::string& path, bool isDirectory, Descriptor& point);
+/// Called once, in a mount namespace of our own. `rootless`: we are inside a user namespace of our own.
+Attempt buildHostView(const std::vector<std::string>& hidden, bool rootless, HostView& view);
 
-/// Where the skeleton's root is found in the mount namespaces that inherit it.
-inline constexpr const char* kSkeletonRoot = "/tmp/root";
+/// Adds what `setup` names. Called in the staging namespace, where buildHostView and dropSkeleton end; afterwards this
+/// process lives in the sandbox's mount namespace.
+Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton);
 
-/// An empty directory beside it, to cover others with; out of view after the pivot.
-inline constexpr const char* kEmptyDirectory = "/tmp/empty";
-
-/// Makes the skeleton this process's root and lets go of the host's tree.
-Attempt pivotIntoSkeleton();
+/// Back to the staging namespace; what buildSkeleton made is gone.
+Attempt dropSkeleton(const HostView& view, Skeleton& skeleton);
 
 }  // namespace gradus

@@ -1,6 +1,8 @@
 #include "plugins/isolation/jail/supervisor.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -43,47 +45,86 @@ void removeSoon(Cgroups& cgroups) {
     }
 }
 
+// A network that was used is not given to the next sandbox: even its counters would tell something.
+bool isUntouched(const Descriptor& interfaces) {
+    char text[4096];
+    const ssize_t length = interfaces ? ::pread(interfaces.get(), text, sizeof text, 0) : -1;
+    if (length <= 0) return false;
+    const std::string table(text, static_cast<std::size_t>(length));
+    const std::size_t at = table.find("lo:");
+    return at != std::string::npos && splitWords(std::string_view(table).substr(at + 3), " \n").front() == "0";
+}
+
 }  // namespace
 
 int Supervisor::serve() {
-    const std::optional<JailFrame> first = receiveFrame(control_);
-    if (!first) return 1;
-    const std::optional<JailSetup> setup = first->kind == JailMessage::kSetup ? decodeSetup(first->body) : std::nullopt;
+    while (true) {
+        std::optional<JailFrame> frame = receiveFrame(control_);
+        if (!frame) break;
+        if (!answer(*frame)) {
+            cleanUp();
+            return built_ ? 0 : 1;
+        }
+    }
+    const int status = built_ || host_ ? 0 : 1;
+    cleanUp();
+    return status;
+}
+
+/// False: there is no more to be done.
+bool Supervisor::answer(JailFrame& frame) {
+    if (frame.kind == JailMessage::kSetup && !built_) return answerSetup(frame);
+    if (!built_) {
+        sendFailure(failure("protocol", "there is no sandbox yet", EPROTO));
+        return false;
+    }
+    if (frame.kind == JailMessage::kRun) return answerRun(frame);
+    if (frame.kind == JailMessage::kPrepare) answerPrepare();
+    if (frame.kind == JailMessage::kReset) return answerReset();
+    return true;
+}
+
+bool Supervisor::answerSetup(const JailFrame& frame) {
+    const std::optional<JailSetup> setup = decodeSetup(frame.body);
     if (!setup) {
         sendFailure(failure("protocol", "the plan cannot be read", EPROTO));
-        return 1;
+        return false;
     }
     if (auto failed = setUp(*setup)) {
         sendFailure(*failed);
-        cleanUp();
-        return 1;
+        return false;
     }
+    built_ = true;
     JailReady ready;
     ready.enforcers = enforcers_;
     ready.landlockAbi = landlockAbi();
     std::vector<int> uppers;
     for (const Descriptor& upper : skeleton_.uppers) uppers.push_back(upper.get());
-    sendFrame(control_, JailMessage::kReady, encode(ready), uppers);
-    while (!engineGone_) {
-        const std::optional<JailFrame> frame = receiveFrame(control_);
-        if (!frame) break;
-        if (frame->kind == JailMessage::kRun) answerRun(*frame);
-    }
-    cleanUp();
-    return 0;
+    return sendFrame(control_, JailMessage::kReady, encode(ready), uppers);
 }
 
 Attempt Supervisor::setUp(const JailSetup& setup) {
     if (const std::optional<std::string> reason = objection(setup)) return failure("plan", *reason, EINVAL);
+    if (host_ && setup.hostNetwork != setup_.hostNetwork) return failure("plan", "another network than before", EINVAL);
+    if (!host_ || setup.deniedCalls != setup_.deniedCalls) filter_ = buildFilter(setup.deniedCalls);
+    if (!host_ || setup.uid != setup_.uid) masks_ = findProcMasks(setup.uid);
     setup_ = setup;
     rootless_ = ::geteuid() != 0;
     if (rootless_ && (setup.uid != ::geteuid() || setup.gid != ::getegid()))
         return failure("identity", "an ordinary user can run commands only as itself", EPERM);
-    if (!rootless_) forgetMemoryPrivilege();
     if (auto failed = holdLimits()) return failed;
-    filter_ = buildFilter();
+    if (!host_)
+        if (auto failed = enterHost()) return failed;
+    if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
+    return buildSkeleton(setup_, rootless_, *host_, skeleton_);
+}
+
+// Once for all sandboxes of this jail.
+Attempt Supervisor::enterHost() {
+    if (!rootless_) forgetMemoryPrivilege();
     if (auto failed = enterOuterNamespaces(rootless_, setup_)) return failed;
-    if (auto failed = buildSkeleton(setup_, rootless_, skeleton_)) return failed;
+    interfaces_ = openPath(AT_FDCWD, "/proc/self/net/dev", O_RDONLY);
+    if (auto failed = buildHostView(setup_.alwaysHidden, rootless_, host_.emplace())) return failed;
     // From here on nobody of the same user looks into this process or attaches to it.
     if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return failure("identity", "not dumpable");
     return std::nullopt;
@@ -119,24 +160,41 @@ Enforcer Supervisor::standIn(LimitName name) const {
     return Enforcer::kNone;
 }
 
+// Groups are made before the host's tree is out of view, and again only when another sandbox needs others.
 Attempt Supervisor::holdLimits() {
-    const std::optional<std::string> own = readText("/proc/self/cgroup");
-    const std::uint64_t start = startTime(::getpid()).value_or(0);
-    cgroups_ = std::make_unique<Cgroups>(files_, setup_.cgroupRoot, own.value_or(""), cgroupName(::getpid(), start, 0));
     const std::optional<Limit>& disk = setup_.limits[LimitName::kDisk];
     // Pages of the scratch space are charged as memory: room for both, or the disk limit would be an early death.
-    cgroups_->create(setup_.limits, disk && scratchHoldsDisk() ? disk->value : 0);
+    const std::uint64_t scratch = disk && scratchHoldsDisk() ? disk->value : 0;
+    if (!tools_ || setup_.limits != cgroupLimits_ || scratch != cgroupScratch_) {
+        if (cgroups_) removeSoon(*cgroups_);
+        const std::optional<std::string> own = readText("/proc/self/cgroup");
+        const std::uint64_t start = startTime(::getpid()).value_or(0);
+        cgroups_ =
+            std::make_unique<Cgroups>(files_, setup_.cgroupRoot, own.value_or(""), cgroupName(::getpid(), start, 0));
+        cgroups_->create(setup_.limits, scratch);
+        cgroupLimits_ = setup_.limits;
+        cgroupScratch_ = scratch;
+        cgroups_->holdOpen();
+        tools_ = std::make_unique<RunTools>();
+        if (auto failed = openRunTools(*cgroups_, cgroups_->enforcer(LimitName::kMemory), *tools_)) return failed;
+    }
+    enforcers_ = {};
     for (std::size_t i = 0; i < kLimitNames.size(); ++i) {
         const LimitName name = static_cast<LimitName>(i);
         if (!setup_.limits[name]) continue;
         enforcers_[i] = cgroups_->enforcer(name);
         if (enforcers_[i] == Enforcer::kNone) enforcers_[i] = standIn(name);
-        if (enforcers_[i] == Enforcer::kNone && setup_.limits[name]->required)
-            return failure(
-                "limits",
-                std::string(kLimitNames[i]) + " cannot be enforced here: " +
-                    (name == LimitName::kDisk ? "its layers lie on a file system without a quota" : cgroups_->reason()),
-                EOPNOTSUPP);
+    }
+    return checkLimits();
+}
+
+Attempt Supervisor::checkLimits() const {
+    for (std::size_t i = 0; i < kLimitNames.size(); ++i) {
+        const LimitName name = static_cast<LimitName>(i);
+        if (!setup_.limits[name] || !setup_.limits[name]->required || enforcers_[i] != Enforcer::kNone) continue;
+        const std::string reason =
+            name == LimitName::kDisk ? "its layers lie on a file system without a quota" : cgroups_->reason();
+        return failure("limits", std::string(kLimitNames[i]) + " cannot be enforced here: " + reason, EOPNOTSUPP);
     }
     return std::nullopt;
 }
@@ -156,21 +214,84 @@ ProcessLimits Supervisor::processLimits() const {
     return limits;
 }
 
-void Supervisor::answerRun(const JailFrame& frame) {
+std::unique_ptr<SupervisedRun> Supervisor::makeRun() {
+    const InitPlan plan{setup_, skeleton_.writable, filter_, masks_, processLimits(), rootless_, {}, -1};
+    const RunContext context{control_, *cgroups_, *tools_, enforcers_, skeleton_.scratch.get()};
+    return std::make_unique<SupervisedRun>(context, plan);
+}
+
+void Supervisor::answerPrepare() {
+    if (prepared_) return;
+    prepared_ = makeRun();
+    // A fault shows when the command is to be run.
+    if (prepared_->start()) prepared_.reset();
+}
+
+// A terminal of the sandbox's own: the command has one end as its three descriptors, the engine gets the other.
+std::vector<int> Supervisor::makeTerminal(std::vector<Descriptor>& ends) {
+    ends.push_back(openPath(AT_FDCWD, "/dev/pts/ptmx", O_RDWR | O_NOCTTY));
+    const int unlocked = 0;
+    if (!ends[0] || ::ioctl(ends[0].get(), TIOCSPTLCK, &unlocked) != 0) return {};
+    ends.emplace_back(::ioctl(ends[0].get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!ends[1]) return {};
+    if (!rootless_ && ::fchown(ends[1].get(), setup_.uid, setup_.gid) != 0) return {};
+    sendFrame(control_, JailMessage::kTerminal, {}, {ends[0].get()});
+    return {ends[1].get(), ends[1].get(), ends[1].get()};
+}
+
+bool Supervisor::answerRun(JailFrame& frame) {
     const std::optional<JailRun> run = decodeRun(frame.body);
-    if (!run || frame.descriptors.size() != 3)
-        return sendFailure(failure("protocol", "the command cannot be read", EPROTO));
-    if (const std::optional<std::string> reason = objection(*run)) return sendFailure(failure("plan", *reason, EINVAL));
-    if (!rootless_) givePipes(frame.descriptors, setup_.uid, setup_.gid);
-    InitPlan plan{setup_, *run, skeleton_.writable, filter_, processLimits(), rootless_, {}, -1, {}};
-    for (std::size_t i = 0; i < 3; ++i) plan.stdio[i] = frame.descriptors[i].get();
-    const RunContext context{control_, *cgroups_, enforcers_, skeleton_.scratch.get()};
-    if (!SupervisedRun(context, plan).run()) engineGone_ = true;
+    if (!run || frame.descriptors.size() != (run->terminal ? 0 : 3)) {
+        sendFailure(failure("protocol", "the command cannot be read", EPROTO));
+        return true;
+    }
+    if (const std::optional<std::string> reason = objection(*run)) {
+        sendFailure(failure("plan", *reason, EINVAL));
+        return true;
+    }
+    if (!prepared_) {
+        prepared_ = makeRun();
+        if (const auto failed = prepared_->start()) {
+            prepared_.reset();
+            sendFailure(*failed);
+            return true;
+        }
+    }
+    const std::unique_ptr<SupervisedRun> current = std::move(prepared_);
+    std::vector<Descriptor> ends;
+    std::vector<int> stdio;
+    if (run->terminal) {
+        stdio = makeTerminal(ends);
+        if (stdio.empty()) {
+            sendFailure(failure("terminal", "cannot be made"));
+            return true;
+        }
+    } else {
+        if (!rootless_) givePipes(frame.descriptors, setup_.uid, setup_.gid);
+        for (const Descriptor& stream : frame.descriptors) stdio.push_back(stream.get());
+    }
+    current->give(frame, *run, stdio);
+    // Output ends when the command's own copies are closed.
+    frame.descriptors.clear();
+    ends.clear();
+    return current->finish();
 }
 
 void Supervisor::sendFailure(const Failure& failed) const { sendFrame(control_, JailMessage::kFailed, encode(failed)); }
 
+bool Supervisor::answerReset() {
+    prepared_.reset();
+    built_ = false;
+    if (auto failed = dropSkeleton(*host_, skeleton_)) return false;
+    if (setup_.hostNetwork || !isUntouched(interfaces_)) return false;
+    return sendFrame(control_, JailMessage::kIdle, {});
+}
+
 void Supervisor::cleanUp() {
+    prepared_.reset();
+    tools_.reset();
+    // Groups are removed by their path, which only the host's tree has.
+    if (host_ && host_->staging) static_cast<void>(::setns(host_->staging.get(), CLONE_NEWNS));
     if (cgroups_) removeSoon(*cgroups_);
 }
 

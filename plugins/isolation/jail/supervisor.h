@@ -13,12 +13,14 @@
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/protocol.h"
 #include "plugins/isolation/jail/rlimits.h"
+#include "plugins/isolation/jail/run.h"
 #include "plugins/isolation/jail/skeleton.h"
 
 namespace gradus {
 
-/// One sandbox: built once, then commands run in it one after another until the engine lets go of the socket. It lives
-/// outside of what it confines, in a mount namespace (as an ordinary user also a user namespace) of its own.
+/// One sandbox after another, for one engine: each is built once, then commands run in it one after another until the
+/// engine asks for the next sandbox or lets go of the socket. What sandboxes have in common (namespaces, the view of
+/// the host, control groups of the same limits) is kept between them. The supervisor lives outside of what it confines.
 class Supervisor {
   public:
     explicit Supervisor(int control) : control_(control) {}
@@ -27,24 +29,39 @@ class Supervisor {
     int serve();
 
   private:
+    bool answer(JailFrame& frame);
+    bool answerSetup(const JailFrame& frame);
+    bool answerRun(JailFrame& frame);
+    void answerPrepare();
+    bool answerReset();
     Attempt setUp(const JailSetup& setup);
+    Attempt enterHost();
     Attempt holdLimits();
+    Attempt checkLimits() const;
     Enforcer standIn(LimitName name) const;
     bool scratchHoldsDisk() const;
     ProcessLimits processLimits() const;
-    void answerRun(const JailFrame& frame);
+    std::unique_ptr<SupervisedRun> makeRun();
+    std::vector<int> makeTerminal(std::vector<Descriptor>& ends);
     void sendFailure(const Failure& failed) const;
     void cleanUp();
 
     int control_;
     JailSetup setup_;
     bool rootless_ = false;
+    bool built_ = false;
     KernelCgroupFiles files_;
     std::unique_ptr<Cgroups> cgroups_;
+    std::unique_ptr<RunTools> tools_;
+    Limits cgroupLimits_;  ///< what the groups were made for, with the room for the scratch space
+    std::uint64_t cgroupScratch_ = 0;
     std::array<Enforcer, kLimitNames.size()> enforcers_{};
+    std::optional<HostView> host_;
+    Descriptor interfaces_;  ///< /proc/net/dev of the sandbox's network
     Skeleton skeleton_;
     std::vector<sock_filter> filter_;
-    bool engineGone_ = false;
+    ProcMasks masks_;
+    std::unique_ptr<SupervisedRun> prepared_;
 };
 
 }  // namespace gradus

@@ -68,6 +68,36 @@ TEST_F(WorkspaceView, AFileOfItsOwnHasItsBytesAndCanBeReplaced) {
     EXPECT_EQ(outcome.out.text(), fmt::format("line\n640 {}\nline\nmore\n", someone().uid)) << describe(outcome);
 }
 
+TEST_F(WorkspaceView, TheWayToAFileOfItsOwnIsTheCommandsAsWell) {
+    const HostProject project(someone());
+    Workspace workspace = workspaceOf(project);
+    workspace.directories = {{"/home/someone", 0700}, {"/home/someone/other", 0700}};
+    workspace.files = {{"/home/someone/.config/deep/tool", "a", 0600}, {"/home/someone/other/tool", "b", 0444}};
+    const auto sandbox = backend().open(workspace, {}, Network::kNone, someone());
+    const Outcome outcome = sandbox->run(
+        shell("cd /home/someone; stat -c %u .config .config/deep other; mv .config/deep/tool .config/new && cat "
+              ".config/new other/tool; rm -f other/tool; ls other"));
+    EXPECT_EQ(outcome.out.text(), fmt::format("{0}\n{0}\n{0}\nab", someone().uid)) << describe(outcome);
+}
+
+// Over a file that the project has, at a place that it has not, and where the host shows nothing.
+TEST_F(WorkspaceView, AFileOfItsOwnBelowAnOverlayIsNoChange) {
+    const HostProject project(someone());
+    Workspace workspace = workspaceOf(project);
+    workspace.files = {{project.path() / "README.md", "own\n", 0640},
+                       {project.path() / "new/deep/note", "note\n", 0600},
+                       {"/boot/covered", "hidden\n", 0444}};
+    const auto sandbox = backend().open(workspace, {}, Network::kNone, someone());
+    const std::string before = project.fingerprint();
+    const Outcome outcome = sandbox->run(shell(
+        "cat README.md new/deep/note /boot/covered; stat -c '%a %u' README.md; echo more >> README.md && cat README.md",
+        project.path()));
+    EXPECT_EQ(outcome.out.text(), fmt::format("own\nnote\nhidden\n640 {}\nown\nmore\n", someone().uid))
+        << describe(outcome);
+    EXPECT_TRUE(std::filesystem::is_empty("/proc/self/fd/" + std::to_string(sandbox->upper(0))));
+    EXPECT_EQ(project.fingerprint(), before);
+}
+
 TEST_F(WorkspaceView, NoStagingPlaceIsInView) {
     GRADUS_CASES("NS19");
     const Outcome outcome = runShell(

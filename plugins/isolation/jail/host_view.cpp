@@ -1,0 +1,149 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "plugins/isolation/jail/devices.h"
+#include "plugins/isolation/jail/places.h"
+#include "plugins/isolation/jail/proc.h"
+#include "plugins/isolation/jail/skeleton.h"
+
+namespace gradus {
+
+namespace {
+
+class HostViewBuilder {
+  public:
+    HostViewBuilder(const std::vector<std::string>& hidden, bool rootless, HostView& view)
+        : hidden_(hidden), rootless_(rootless), view_(view) {}
+
+    Attempt build() {
+        const std::optional<std::string> info = readText("/proc/self/mountinfo");
+        if (!info) return failure("read mounts", "/proc/self/mountinfo");
+        view_.mounts = readMountPoints(*info);
+        if (auto failed = openWorkshop()) return failed;
+        if (auto failed = showHost()) return failed;
+        if (auto failed = placeDevices(view_.base.get(), root_.get(), rootless_)) return failed;
+        if (auto failed = mountSys(root_.get())) return failed;
+        for (const std::string& path : hidden_)
+            if (auto failed = hide(path)) return failed;
+        return enterStem();
+    }
+
+  private:
+    Attempt openWorkshop() {
+        if (auto failed = makeFileSystem("tmpfs", {{"size", "4m"}, {"mode", "0755"}}, MOUNT_ATTR_NOSUID, view_.base))
+            return failed;
+        const Descriptor place = openPath(AT_FDCWD, kWorkshop, O_PATH | O_DIRECTORY);
+        if (!place) return failure("open", kWorkshop);
+        // Before the workshop covers a part of it.
+        if (auto failed = cloneTree(AT_FDCWD, "/proc", isNested("/proc"), kPlainProc, proc_)) return failed;
+        if (auto failed = attachMount(view_.base.get(), place.get(), kWorkshop)) return failed;
+        for (const char* name : {"root", "scratch", "dev", "empty"})
+            if (::mkdirat(view_.base.get(), name, 0755) != 0) return failure("make directory", name);
+        if (auto failed = cloneTree(view_.base.get(), "root", false, kWritableMount, root_)) return failed;
+        const Descriptor root = openPath(view_.base.get(), "root", O_PATH | O_DIRECTORY);
+        return attachMount(root_.get(), root.get(), "root");
+    }
+
+    bool isNested(const std::string& path) const {
+        return std::any_of(view_.mounts.begin(), view_.mounts.end(),
+                           [&](const MountPoint& mount) { return liesBeneath(mount.path, path); });
+    }
+
+    // These are made by the jail itself, or are nobody's business.
+    static bool isMadeHere(const std::string& name) {
+        for (const char* own : {"proc", "sys", "dev", "tmp", "run", "lost+found"})
+            if (name == own) return true;
+        return false;
+    }
+
+    Attempt showHost() {
+        const std::unique_ptr<DIR, int (*)(DIR*)> top(::opendir("/"), &::closedir);
+        if (!top) return failure("list", "/");
+        while (const dirent* entry = ::readdir(top.get())) {
+            const std::string name = entry->d_name;
+            if (name == "." || name == "..") continue;
+            if (auto failed = showEntry(name)) return failed;
+        }
+        // Where a minimal host lacks them.
+        for (const char* name : {"proc", "sys", "dev", "tmp", "run"})
+            if (::mkdirat(root_.get(), name, 0755) != 0 && errno != EEXIST) return failure("make directory", name);
+        const Descriptor place = openPath(root_.get(), "proc", O_PATH | O_DIRECTORY | O_NOFOLLOW);
+        return attachMount(proc_.get(), place.get(), "/proc");
+    }
+
+    Attempt showEntry(const std::string& name) {
+        const std::string path = "/" + name;
+        struct stat info {};
+        if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
+        if (S_ISLNK(info.st_mode)) return copyLink(path, name);
+        if (!S_ISDIR(info.st_mode)) return std::nullopt;
+        if (::mkdirat(root_.get(), name.c_str(), 0755) != 0) return failure("make directory", path);
+        const bool hidden = std::find(hidden_.begin(), hidden_.end(), path) != hidden_.end();
+        if (isMadeHere(name) || hidden) return std::nullopt;
+        Descriptor tree;
+        const bool mounted = isNested(path) || std::any_of(view_.mounts.begin(), view_.mounts.end(),
+                                                           [&](const MountPoint& mount) { return mount.path == path; });
+        if (auto failed = cloneTree(AT_FDCWD, path, mounted, kReadOnlyMount, tree)) return failed;
+        const Descriptor place = openPath(root_.get(), name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+        return attachMount(tree.get(), place.get(), path);
+    }
+
+    Attempt copyLink(const std::string& path, const std::string& name) {
+        char text[4096];
+        const ssize_t length = ::readlink(path.c_str(), text, sizeof text - 1);
+        if (length < 0) return failure("read link", path);
+        text[length] = '\0';
+        if (::symlinkat(text, root_.get(), name.c_str()) != 0) return failure("make link", path);
+        return std::nullopt;
+    }
+
+    Attempt hide(const std::string& path) {
+        const Descriptor place = lookInside(root_.get(), path);
+        if (!place) return errno == ENOENT || errno == ENOTDIR ? Attempt() : failure("hide", path);
+        struct stat info {};
+        if (::fstat(place.get(), &info) != 0) return failure("hide", path);
+        Descriptor cover;
+        if (auto failed = S_ISDIR(info.st_mode) ? cloneTree(view_.base.get(), "empty", false, kReadOnlyMount, cover)
+                                                : cloneTree(root_.get(), "dev/null", false, MOUNT_ATTR_NOSUID, cover))
+            return failed;
+        view_.hidden.push_back(path);
+        return attachMount(cover.get(), place.get(), path);
+    }
+
+    // A copy of this namespace whose root is the new one, and from which the host's tree is gone.
+    Attempt enterStem() {
+        view_.staging = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
+        if (!view_.staging) return failure("namespaces", "staging");
+        if (::unshare(CLONE_NEWNS) != 0) return failure("namespaces", "stem");
+        const std::string root = std::string(kWorkshop) + "/root";
+        if (::chdir(root.c_str()) != 0) return failure("enter", "the new root");
+        if (::syscall(SYS_pivot_root, ".", ".") != 0) return failure("pivot", "the new root");
+        if (::umount2(".", MNT_DETACH) != 0) return failure("detach", "the old root");
+        if (::chdir("/") != 0) return failure("enter", "/");
+        view_.stem = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
+        if (!view_.stem || ::setns(view_.staging.get(), CLONE_NEWNS) != 0) return failure("namespaces", "stem");
+        return std::nullopt;
+    }
+
+    const std::vector<std::string>& hidden_;
+    const bool rootless_;
+    HostView& view_;
+    Descriptor root_;
+    Descriptor proc_;
+};
+
+}  // namespace
+
+Attempt buildHostView(const std::vector<std::string>& hidden, bool rootless, HostView& view) {
+    return HostViewBuilder(hidden, rootless, view).build();
+}
+
+}  // namespace gradus
