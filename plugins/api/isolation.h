@@ -113,7 +113,10 @@ struct Command {
     /// Absent: this process's own.
     std::optional<mode_t> umask;
     std::string input;
-    /// Instead of input and pipes. Stdout and stderr are then one stream, kept as stdout.
+    /// Instead of `input`: what can be read there goes into the command's stdin as it comes, until either has ended.
+    /// Borrowed, and never given to the command itself; more may be read than the command takes.
+    std::optional<int> inputFrom;
+    /// Instead of all input and of pipes. Stdout and stderr are then one stream, kept as stdout.
     std::optional<TerminalLink> terminal;
     CaptureBudget keepOut;
     CaptureBudget keepErr;

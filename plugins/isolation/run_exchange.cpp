@@ -31,7 +31,7 @@ Pipe makePipe() {
 }
 
 // Input is a sealed file in memory: the command can read it at its own pace, and nobody waits for anybody.
-FileDescriptor makeInput(const std::string& input) {
+FileDescriptor holdInput(const std::string& input) {
     if (input.empty()) return openFile("/dev/null", O_RDONLY);
     FileDescriptor file(::memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file) throw Error(ErrorCode::kInfrastructure, "cannot hold the input: {}", errnoText(errno));
@@ -59,12 +59,21 @@ void RunExchange::start() {
     flows_.push_back({Stream::kOut, FileDescriptor(), Capture(command_.keepOut)});
     flows_.push_back({Stream::kErr, FileDescriptor(), Capture(command_.keepErr)});
     if (command_.terminal) return sendRun({});  // the terminal comes back with the jail's first word
-    const FileDescriptor input = makeInput(command_.input);
+    const FileDescriptor input = makeInput();
     Pipe out = makePipe();
     Pipe err = makePipe();
     sendRun({input.get(), out.write.get(), err.write.get()});
     flows_[0].source = std::move(out.read);
     flows_[1].source = std::move(err.read);
+}
+
+FileDescriptor RunExchange::makeInput() {
+    if (!command_.inputFrom) return holdInput(command_.input);
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        throw Error(ErrorCode::kInfrastructure, "cannot make a pipe: {}", errnoText(errno));
+    feed_.emplace(*command_.inputFrom, FileDescriptor(ends[1]));
+    return FileDescriptor(ends[0]);
 }
 
 void RunExchange::sendRun(const std::vector<int>& stdio) {
@@ -82,6 +91,7 @@ void RunExchange::sendRun(const std::vector<int>& stdio) {
 void RunExchange::follow() {
     const std::stop_callback onCancel(command_.cancel, [this] { ::eventfd_write(wake_.get(), 1); });
     while (!lost_ && !settled()) step();
+    feed_.reset();  // nobody reads it any more
     endOfOutput_ = Steady::now() + command_.drain;
     while (!lost_ && streaming() && Steady::now() < *endOfOutput_) step();
 }
@@ -108,13 +118,16 @@ void RunExchange::step() {
     // Beyond the limit nothing more is taken until everything inside has ended: the pipes are full by then.
     const bool deaf = report_.outputTripped && !settled();
     const bool typing = relay_ && relay_->isOpen() && !settled();
-    pollfd events[5] = {{settled() ? -1 : control_, POLLIN, 0},
+    const InputRelay::Wanted feed = feed_ ? feed_->wanted() : InputRelay::Wanted{};
+    pollfd events[7] = {{settled() ? -1 : control_, POLLIN, 0},
                         {deaf ? -1 : flows_[0].source.get(), POLLIN, 0},
                         {deaf ? -1 : flows_[1].source.get(), POLLIN, 0},
                         {stopping_ ? -1 : wake_.get(), POLLIN, 0},
-                        {typing ? relay_->input() : -1, POLLIN, 0}};
+                        {typing ? relay_->input() : -1, POLLIN, 0},
+                        feed.source,
+                        feed.sink};
     const std::optional<Steady::time_point> deadline = endOfOutput_ ? endOfOutput_ : endOfPatience_;
-    const int ready = ::poll(events, 5, patience(deadline));
+    const int ready = ::poll(events, 7, patience(deadline));
     if (relay_) relay_->followSize();
     if (ready < 0) return;
     if (ready == 0 && deadline && !endOfOutput_ && Steady::now() >= *deadline)
@@ -124,6 +137,7 @@ void RunExchange::step() {
     if (events[0].revents != 0) hear();
     if (events[3].revents != 0) stop();
     if (events[4].revents != 0) relay_->passInput();
+    if (feed_) feed_->pass(events[5].revents, events[6].revents);
 }
 
 void RunExchange::read(Flow& flow) {

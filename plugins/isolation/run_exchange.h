@@ -8,6 +8,7 @@
 
 #include "plugins/api/isolation.h"
 #include "plugins/host/capture.h"
+#include "plugins/host/input_relay.h"
 #include "plugins/host/terminal.h"
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail_verdict.h"
@@ -38,6 +39,7 @@ class RunExchange {
 
     bool settled() const { return report_.failed || report_.ended; }
     bool streaming() const;
+    FileDescriptor makeInput();
     void sendRun(const std::vector<int>& stdio);
     int patience(const std::optional<std::chrono::steady_clock::time_point>& deadline) const;
     void step();
@@ -52,6 +54,7 @@ class RunExchange {
     FileDescriptor wake_;
     std::vector<Flow> flows_;
     std::optional<TerminalRelay> relay_;
+    std::optional<InputRelay> feed_;
     RunReport report_;
     bool stopping_ = false;
     bool lost_ = false;
