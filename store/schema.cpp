@@ -41,7 +41,8 @@ bool inspectSchema(Sql& sql) {
 std::optional<std::string> schemaDifference(Sql& sql) {
     Sql fresh;
     migrate(fresh);
-    constexpr std::string_view kAll = "select name, sql from sqlite_schema where sql is not null order by name";
+    constexpr std::string_view kAll =
+        "select name, type || ' ' || tbl_name || ' ' || sql from sqlite_schema where sql is not null order by name";
     auto is = sql(kAll);
     auto should = fresh(kAll);
     while (true) {

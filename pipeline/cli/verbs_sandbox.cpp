@@ -61,7 +61,6 @@ Result execute(Service& service, Context& context) {
     running.finish(report);
     Result result{.exit = exitOf(report), .streamed = !context.json};
     result.data = {{"execution", executionJson(report)}, {"notes", report.notes}};
-    result.next = {fmt::format("gradus sandbox diff {}", sandboxHandle(record.id))};
     return running.interrupted(std::move(result));
 }
 

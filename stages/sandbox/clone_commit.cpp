@@ -73,8 +73,10 @@ class Unfinished {
             if (::mkdtemp(name.data()) == nullptr)
                 throw Error(ErrorCode::kInfrastructure, "cannot write in {}: {}", cache.native(), errnoText(errno));
             path_ = name;
-            lock_ = openFile(path_, O_RDONLY | O_DIRECTORY);
-        } while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 || !isThere(path_));
+            lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+            if (!lock_ && errno != ENOENT)
+                throw Error(ErrorCode::kInfrastructure, "cannot open {}: {}", path_.native(), errnoText(errno));
+        } while (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 || !isThere(path_));
     }
     Unfinished(const Unfinished&) = delete;
     Unfinished& operator=(const Unfinished&) = delete;

@@ -82,7 +82,7 @@ Program allowValues(std::size_t argument, const std::vector<std::uint32_t>& valu
 Program socketRule() {
     constexpr std::uint32_t kNetlinkRoute = 0;
     Program program = {loadArgument(0)};
-    for (const std::uint32_t family : {AF_UNIX, AF_INET, AF_INET6}) {
+    for (const std::uint32_t family : {std::uint32_t{AF_UNIX}, std::uint32_t{AF_INET}, std::uint32_t{AF_INET6}}) {
         program.push_back(jump(BPF_JEQ, family, 0, 1));
         program.push_back(answer(kAllow));
     }
