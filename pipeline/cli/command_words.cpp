@@ -122,6 +122,7 @@ RunningCommand::RunningCommand(Context& context, std::string_view verb)
 RunWords RunningCommand::words() {
     RunWords words{
         .command = context_.arguments.command(), .wish = wish_, .cancel = interrupt_.token(), .grace = kGrace};
+    words.inputFrom = context_.host.input();
     if (!context_.json) words.live = [this](Stream stream, std::string_view piece) { show(stream, piece); };
     return words;
 }

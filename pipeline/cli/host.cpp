@@ -44,6 +44,11 @@ ProcessHost::ProcessHost()
            terminal_.outIsTerminal ? DescriptorSink::Buffering::kNone : DescriptorSink::Buffering::kBlocks),
       err_(STDERR_FILENO, "standard error") {}
 
+std::optional<int> ProcessHost::input() const {
+    if (isatty(STDIN_FILENO) == 1) return std::nullopt;
+    return STDIN_FILENO;
+}
+
 std::optional<std::string> ProcessHost::variable(const std::string& name) const {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr) return std::nullopt;

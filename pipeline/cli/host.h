@@ -24,6 +24,8 @@ class Host {
     /// For messages; never throws for what cannot be written.
     virtual Sink& err() = 0;
     virtual Terminal terminal() const = 0;
+    /// What a command run for the caller reads; nothing where that is a terminal, which is not handed over.
+    virtual std::optional<int> input() const { return std::nullopt; }
     /// Asks the person at the terminal; nothing where there is none to ask.
     virtual std::optional<std::string> ask(const std::string& question) = 0;
     virtual const Clock& clock() const = 0;
@@ -42,6 +44,7 @@ class ProcessHost final : public Host {
     Sink& out() override { return out_; }
     Sink& err() override { return err_; }
     Terminal terminal() const override { return terminal_; }
+    std::optional<int> input() const override;
     std::optional<std::string> ask(const std::string& question) override;
     const Clock& clock() const override { return clock_; }
     std::optional<std::string> variable(const std::string& name) const override;

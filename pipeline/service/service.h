@@ -96,6 +96,7 @@ struct DoctorReport {
 struct RunWords {
     std::vector<std::string> command;
     SandboxWish wish;
+    std::optional<int> inputFrom;  ///< a descriptor that the command's standard input comes from
     std::function<void(Stream, std::string_view)> live;
     std::stop_token cancel;
     Milliseconds grace{0};

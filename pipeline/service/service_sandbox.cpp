@@ -98,6 +98,7 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
     request.network = networkOf(settings);
     request.required = guaranteesOf(settings, "requires");
     request.without = guaranteesOf(settings, "without");
+    request.inputFrom = words.inputFrom;
     request.live = words.live;
     request.cancel = words.cancel;
     request.grace = words.grace;

@@ -42,6 +42,7 @@ Command commandFrom(const CommandRequest& request, const ClonePlan& plan) {
     command.environment = plan.environment;
     command.directory = plan.directory;
     command.input = request.input;
+    command.inputFrom = request.inputFrom;
     command.keepOut = request.keepOut;
     command.keepErr = request.keepErr;
     command.live = request.live;

@@ -24,6 +24,7 @@ struct CommandRequest {
     std::vector<std::string> arguments;
     std::filesystem::path directory;  ///< where it starts: the project or below it; empty: the project
     std::string input;
+    std::optional<int> inputFrom;     ///< instead: relayed from this descriptor, borrowed, as it comes
     std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
     std::vector<std::string> hide;    ///< patterns below the project that are shown empty
     std::vector<std::filesystem::path> hiddenPaths;  ///< stage targets; the state directory is hidden anyway

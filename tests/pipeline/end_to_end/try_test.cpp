@@ -38,6 +38,11 @@ TEST_P(Try, GivesBinaryOutputUntouchedWhereNobodyLooks) {
     EXPECT_EQ(tried("printf 'a\\033]0;x\\007\\000b\\r'", {"--discard"}).out, std::string("a\x1b]0;x\x07\0b\r", 10));
 }
 
+TEST_P(Try, FeedsTheCommandWhatIsPipedIn) {
+    EXPECT_EQ(shell(std::string("seq 1 20000 | ") + GRADUS_PROGRAM + " try --discard -- tail -n 1").out, "20000\n");
+    EXPECT_EQ(shell(std::string(": | ") + GRADUS_PROGRAM + " try --discard -- wc -c").out, "0\n");
+}
+
 TEST_P(Try, SaysWhatTheShellSaysOfACommandThatCannotRun) {
     EXPECT_EQ(gradus({"try", "--discard", "--", "no-such-command"}).exit, 127);
     EXPECT_EQ(gradus({"try", "--discard", "--", "./README.md"}).exit, 126);
