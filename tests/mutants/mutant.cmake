@@ -1,13 +1,13 @@
-# gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME, built with a copy of SOURCE in
-# which each `old` is replaced by its `new`. Production code has no switches for this: the copy is made here, and its
-# object comes before the library, so that the linker never takes the original out of it. A text that is not there
-# exactly once stops the configuration: a mutant that mutates nothing would prove nothing.
-function(gradus_writer_mutant name source)
+# gradus_mutate(NAME SOURCE RESULT old new [old new …]): makes a copy of SOURCE in which each `old` is replaced by its
+# `new`, and puts its path into RESULT. Production code has no switches for this. Linked before the library, the copy's
+# object keeps the linker from ever taking the original out of it. A text that is not there exactly once stops the
+# configuration: a mutant that mutates nothing would prove nothing.
+function(gradus_mutate name source result)
     set(original ${PROJECT_SOURCE_DIR}/${source})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${original})
     file(READ ${original} text)
     math(EXPR last "${ARGC} - 1")
-    foreach(old RANGE 2 ${last} 2)
+    foreach(old RANGE 3 ${last} 2)
         math(EXPR new "${old} + 1")
         string(FIND "${text}" "${ARGV${old}}" first)
         string(FIND "${text}" "${ARGV${old}}" final REVERSE)
@@ -19,6 +19,12 @@ function(gradus_writer_mutant name source)
     get_filename_component(file ${source} NAME)
     set(mutated ${CMAKE_CURRENT_BINARY_DIR}/${name}/${file})
     file(GENERATE OUTPUT ${mutated} CONTENT "${text}")
+    set(${result} ${mutated} PARENT_SCOPE)
+endfunction()
+
+# gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME with a mutant of SOURCE.
+function(gradus_writer_mutant name source)
+    gradus_mutate(${name} ${source} mutated ${ARGN})
     add_executable(store_writer_${name} ${PROJECT_SOURCE_DIR}/tests/store/store_writer.cpp ${mutated})
     target_link_libraries(store_writer_${name} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 gradus::warnings)
 endfunction()
