@@ -30,5 +30,6 @@ int main(int argc, char** argv) {
     }
     describeMachine();
     gradus::bench::benchCommand(gradus);
+    gradus::bench::benchWriter();
     gradus::bench::benchAudit(events);
 }

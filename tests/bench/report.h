@@ -50,5 +50,6 @@ inline void note(const std::string& name, const std::string& measured) {
 
 void benchAudit(std::int64_t events);
 void benchCommand(const std::string& gradus);
+void benchWriter();
 
 }  // namespace gradus::bench
