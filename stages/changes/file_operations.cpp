@@ -1,0 +1,117 @@
+#include "stages/changes/file_operations.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace gradus {
+
+namespace {
+
+/// fchmodat2 is newer than this C library; its number is the same on every architecture.
+constexpr long kFchmodat2 = 452;
+
+template <typename Call>
+int errnoOf(const Call& call) {
+    while (true) {
+        if (call() >= 0) return 0;
+        if (errno != EINTR) return errno;
+    }
+}
+
+std::string throughProc(int file) { return "/proc/self/fd/" + std::to_string(file); }
+
+}  // namespace
+
+int RealFileOperations::createFile(int directory, const std::string& name, FileDescriptor& made) {
+    int fd = -1;
+    const int error = errnoOf([&] {
+        fd = ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        return fd;
+    });
+    if (error == 0) made = FileDescriptor(fd);
+    return error;
+}
+
+int RealFileOperations::write(int file, std::string_view bytes, std::uint64_t offset, std::size_t& written) {
+    ssize_t put = 0;
+    const int error = errnoOf([&] {
+        put = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        return put;
+    });
+    written = error == 0 ? static_cast<std::size_t>(put) : 0;
+    return error;
+}
+
+int RealFileOperations::resize(int file, std::uint64_t size) {
+    return errnoOf([&] { return ::ftruncate(file, static_cast<off_t>(size)); });
+}
+
+int RealFileOperations::makeDirectory(int directory, const std::string& name) {
+    return errnoOf([&] { return ::mkdirat(directory, name.c_str(), 0700); });
+}
+
+int RealFileOperations::makeLink(int directory, const std::string& name, const std::string& text) {
+    return errnoOf([&] { return ::symlinkat(text.c_str(), directory, name.c_str()); });
+}
+
+int RealFileOperations::move(int fromDirectory, const std::string& from, int toDirectory, const std::string& to,
+                             Move how) {
+    const unsigned flags = how == Move::kExchange ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+    return errnoOf([&] { return ::renameat2(fromDirectory, from.c_str(), toDirectory, to.c_str(), flags); });
+}
+
+int RealFileOperations::removeFile(int directory, const std::string& name) {
+    return errnoOf([&] { return ::unlinkat(directory, name.c_str(), 0); });
+}
+
+int RealFileOperations::removeDirectory(int directory, const std::string& name) {
+    return errnoOf([&] { return ::unlinkat(directory, name.c_str(), AT_REMOVEDIR); });
+}
+
+// Never by name: chmod follows links, and there is no older call that does not.
+int RealFileOperations::setMode(int file, mode_t mode) {
+    const int error = errnoOf([&] { return ::syscall(kFchmodat2, file, "", mode, AT_EMPTY_PATH); });
+    if (error != ENOSYS && error != EPERM) return error;
+    return errnoOf([&] { return ::chmod(throughProc(file).c_str(), mode); });
+}
+
+int RealFileOperations::setOwner(int file, uid_t user, gid_t group) {
+    return errnoOf([&] { return ::fchownat(file, "", user, group, AT_EMPTY_PATH); });
+}
+
+int RealFileOperations::setModified(int file, const timespec& time) {
+    const timespec times[2] = {{0, UTIME_OMIT}, time};
+    return errnoOf([&] { return ::utimensat(file, "", times, AT_EMPTY_PATH); });
+}
+
+int RealFileOperations::setAttribute(int file, const std::string& name, std::string_view value) {
+    return errnoOf([&] { return ::fsetxattr(file, name.c_str(), value.data(), value.size(), 0); });
+}
+
+int RealFileOperations::sync(int file) {
+    return errnoOf([&] { return ::fsync(file); });
+}
+
+int RealFileOperations::syncFileSystem(int anyFile) {
+    return errnoOf([&] { return ::syncfs(anyFile); });
+}
+
+int writeFully(FileOperations& files, int file, std::string_view bytes, std::uint64_t offset) {
+    while (!bytes.empty()) {
+        std::size_t written = 0;
+        if (const int error = files.write(file, bytes, offset, written)) return error;
+        // A file system that takes nothing and does not say why would keep us here for ever.
+        if (written == 0) return EIO;
+        bytes.remove_prefix(written);
+        offset += written;
+    }
+    return 0;
+}
+
+}  // namespace gradus

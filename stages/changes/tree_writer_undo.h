@@ -1,0 +1,74 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/changes/tree_writer_apply.h"
+#include "stages/changes/tree_writer_pack.h"
+
+namespace gradus {
+
+/// Where one path stands between the two ends of its change.
+enum class Standing {
+    kBefore,
+    kAfter,
+    kNeither,
+    kBlocked,  ///< the way to it leads through a link, another mount, or a directory that is closed to us
+};
+
+Standing standingOf(const TreeRoot& root, const ChangeSet& changes, std::size_t index);
+
+/// Takes one plan back, from wherever it stands. Safe to repeat from the start, also after being cut off.
+class Undoer : private TreeWork {
+  public:
+    Undoer(const TreeRoot& root, FileOperations& files, const Journal& journal, const Objects& objects)
+        : TreeWork(root, files, journal),
+          objects_(objects),
+          kept_(journal.changes.changes().size()),
+          blocked_(journal.changes.changes().size()) {}
+
+    /// Paths that somebody edited since all was applied. Changes nothing.
+    std::vector<std::string> edited() const;
+    /// Everything that is neither kept nor blocked is as before, to last.
+    void run();
+    std::vector<Kept> kept() const { return listed(kept_); }
+    std::vector<Kept> blocked() const { return listed(blocked_); }
+    /// Ends the temporaries; names what was put beside its place.
+    std::vector<std::string> tidy();
+
+  private:
+    enum class Action { kNone, kRestore };
+    /// By change: why it is left alone.
+    using Reasons = std::vector<std::optional<std::string>>;
+
+    void unlock();
+    Action actionFor(std::size_t change);
+    bool isHalfWay(const PathChange& change) const;
+    void stageMissing();
+    bool needsContent(std::size_t change);
+    void stage(const PackedEntry& packed, ByteSource& content);
+    void takeBack(std::size_t change);
+    void takeFileBack(std::size_t change, const Place& place);
+    void freeSlot(std::size_t change);
+    void restore(std::size_t change);
+    void restoreDirectory(std::size_t change, const Place& place);
+    void restoreContent(std::size_t change, const Place& place);
+    void exchangeBack(std::size_t change, const Place& place);
+    void setModes();
+    void setTimes();
+    bool isOurMode(const std::string& path, std::uint32_t mode) const;
+    void keep(std::size_t change, std::string reason);
+    void leave(std::size_t change, Obstacle obstacle);
+    std::vector<Kept> listed(const Reasons& reasons) const;
+    UndoPack& pack();
+
+    const Objects& objects_;
+    Reasons kept_;
+    Reasons blocked_;
+    std::vector<Action> actions_;
+    std::optional<UndoPack> pack_;
+    std::vector<std::string> saved_;
+};
+
+}  // namespace gradus
