@@ -70,12 +70,12 @@ TEST_F(CloneHome, ShowsDirectoriesOnPath) {
     home.program("opt/tool-3/bin/tool", "#!/bin/sh\ncat \"${0%/bin/tool}/lib/word\"\n");
     home.write("opt/tool-3/lib/word", "tool\n");
     home.write("opt/tool-3/share/x", "");
-    home.program("work/bin/helper", "#!/bin/sh\necho helper\n");
-    home.write("work/notes.txt", "private\n");
+    home.program("own/bin/helper", "#!/bin/sh\necho helper\n");
+    home.write("own/notes.txt", "private\n");
     home.variables["PATH"] =
-        fmt::format("{0}/bin:{0}/opt/tool-3/bin:{0}/work/bin/:/usr/bin:/bin:relative", home.path().native());
+        fmt::format("{0}/bin:{0}/opt/tool-3/bin:{0}/own/bin/:/usr/bin:/bin:relative", home.path().native());
     const ClonePlan plan = planClone(home.request());
-    EXPECT_EQ(output(plan, "mine; tool; helper; ls ~/work; test ! -e ~/work/notes.txt && echo unseen"),
+    EXPECT_EQ(output(plan, "mine; tool; helper; ls ~/own; test ! -e ~/own/notes.txt && echo unseen"),
               "mine\ntool\nhelper\nbin\nunseen\n");
     EXPECT_EQ(entryAt(plan, home.path() / "bin")->why, "on PATH");
 }

@@ -3,14 +3,18 @@
 # `./do test --long` calls it; what is there already is not fetched again.
 set -eu
 directory=$1
-# shellcheck disable=SC1091  # the machine's
-release=$(. /etc/os-release && echo "${VERSION_CODENAME:-bookworm}")
-mkdir -p "$directory/lists/partial"
+mkdir -p "$directory/lists/partial" "$directory/parts"
 cd "$directory"
-echo "deb-src http://deb.debian.org/debian $release main" >source.list
-# A list and a cache of our own: the machine's settings are neither used nor changed.
+# From where this machine takes its programs, their sources: lists and a cache of our own, so that its settings stay as
+# they are.
+for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    if [ -f "$list" ]; then sed -n 's/^deb /deb-src /p' "$list" >"parts/$(basename "$list" .list).list"; fi
+done
+for list in /etc/apt/sources.list.d/*.sources; do
+    if [ -f "$list" ]; then sed 's/^Types:.*/Types: deb-src/' "$list" >"parts/$(basename "$list")"; fi
+done
 apt() {
-    apt-get -qq -o Dir::Etc::sourcelist="$PWD/source.list" -o Dir::Etc::sourceparts=/dev/null \
+    apt-get -qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$PWD/parts" \
         -o Dir::State::lists="$PWD/lists" -o APT::Sandbox::User=root "$@"
 }
 fetch() {
