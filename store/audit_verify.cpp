@@ -142,9 +142,9 @@ AuditVerdict verifyChain(Sql& sql, const VerifyProgress& progress) { return Chai
 AuditVerdict verifyAudit(Sql& sql, const AnchorSink& anchor, const VerifyProgress& progress) {
     const std::optional<AnchorContent> content = anchor.read();
     ChainWalk walk(sql, content ? &*content : nullptr);
-    const AuditVerdict verdict = walk.run(progress);
+    AuditVerdict verdict = walk.run(progress);
     if (verdict.kind != Tampering::kNone) return verdict;
-    return Surroundings(sql, anchor, walk, verdict).run(content);
+    return Surroundings(sql, anchor, walk, std::move(verdict)).run(content);
 }
 
 }  // namespace gradus

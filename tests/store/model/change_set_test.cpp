@@ -159,7 +159,7 @@ TEST(ChangeSetTest, AnyFlippedByteIsAnotherValueOrDamage) {
 TEST(ChangeSetTest, OfAnotherKindOrOrderIsDamaged) {
     EXPECT_EQ(errorOf([] { ChangeSet::decode("not one at all"); }).code(), ErrorCode::kDamaged);
     std::string swapped = ChangeSet({created("a"), created("b")}).encode();
-    std::swap(swapped[swapped.find("a", 30)], swapped[swapped.rfind("b")]);
+    std::swap(swapped[swapped.find('a', 30)], swapped[swapped.rfind('b')]);
     EXPECT_THROW(ChangeSet::decode(swapped), Error);
 }
 
