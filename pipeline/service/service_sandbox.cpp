@@ -79,6 +79,16 @@ std::string_view rulesRemark(const ProjectRules& rules) {
     return {};
 }
 
+// What the language knows and no sandbox gives yet: said, not left out in silence.
+void refuseUnbuilt(const Settings& settings) {
+    if (settings.text("base") == "system")
+        throw Error(ErrorCode::kNotAllowed, "base = \"system\" is not something a sandbox can have yet")
+            .hint("leave `base` out of [sandbox]");
+    if (!settings.list("show").empty())
+        throw Error(ErrorCode::kNotAllowed, "`show` is not something a sandbox can have yet")
+            .hint("leave `show` out of [sandbox]");
+}
+
 }  // namespace
 
 CommandRequest Service::confined(const fs::path& directory, const RunWords& words) {
@@ -86,9 +96,7 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
     if (const auto remark = rulesRemark(project); !remark.empty()) around_.warn(std::string(remark));
     const RuleFiles* files = project.pinned ? &*project.pinned : nullptr;
     const Settings settings = sandboxRules(files, words.wish, around_.vocabulary, readCeiling(around_.ceiling));
-    if (settings.text("base") == "system")
-        throw Error(ErrorCode::kNotAllowed, "base = \"system\" is not something a sandbox can have yet")
-            .hint("leave `base` out of [sandbox]");
+    refuseUnbuilt(settings);
     CommandRequest request;
     request.arguments = words.command;
     request.directory = fs::canonical(directory);
