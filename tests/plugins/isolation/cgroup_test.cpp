@@ -268,7 +268,7 @@ class UnifiedMachine : public SandboxTest {};
 // CPU time is counted in every unified group, also where no controller is attached to that hierarchy: enough to see a
 // process born in its group, the group counted, and removed.
 TEST_F(UnifiedMachine, CountsCpuTimeInAGroupTheCommandIsBornIn) {
-    if (!isRoot()) GTEST_SKIP() << "needs root";
+    if (!isRoot()) GTEST_SKIP() << "only root may make groups in the machine's own hierarchy";
     const std::filesystem::path unified =
         std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers") ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
     if (!std::filesystem::exists(unified / "cgroup.controllers")) GTEST_SKIP() << "no unified hierarchy is mounted";
@@ -286,7 +286,7 @@ TEST_F(UnifiedMachine, CountsCpuTimeInAGroupTheCommandIsBornIn) {
 }
 
 TEST_F(UnifiedMachine, HoldsMemoryAndTasksThroughOneGroup) {
-    if (!isRoot()) GTEST_SKIP() << "needs root";
+    if (!isRoot()) GTEST_SKIP() << "only root may make groups in the machine's own hierarchy";
     std::ifstream file("/sys/fs/cgroup/cgroup.controllers");
     const std::string controllers((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     if (controllers.find("memory") == std::string::npos)
