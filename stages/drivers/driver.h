@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "plugins/host/host_command.h"
+#include "policies/language/pipeline.h"
+#include "stages/changes/file_operations.h"
+#include "stages/changes/tree_writer.h"
+#include "store/model/change_set.h"
+#include "store/model/checkpoint.h"
+#include "store/model/clock.h"
+#include "store/objects.h"
+
+namespace gradus {
+
+/// What a target is, whichever way a file names it. The lock belongs to this, not to a stage or a project.
+struct TargetIdentity {
+    std::string driver;
+    std::string canonical;         ///< device and inode, repository and ref, or a name
+    std::filesystem::path marker;  ///< beside the target: its flock is the lock, its text names store and promotion
+};
+
+/// The tree that a stage holds.
+struct HeldTree {
+    std::filesystem::path directory;  ///< where it can be read; never to be written
+    Digest digest;                    ///< another one whenever the tree is another
+};
+
+/// What is to be brought in, and what a commit of it would say.
+struct StageChange {
+    std::int64_t promotion = 0;
+    /// Against the tree that the stage holds, or the seed: every `before` holds there.
+    ChangeSet changes;
+    /// Only for an empty stage: it begins as a copy of this directory, without what `leftOut` names.
+    std::optional<std::filesystem::path> seed;
+    std::vector<std::string> leftOut;  ///< relative paths below the seed: ignored files; `.git` goes without saying
+    std::string title;
+    std::string author;                                         ///< "Name <mail>"; empty: the driver's own
+    std::vector<std::pair<std::string, std::string>> trailers;  ///< "Gradus-Change", "c12.1"
+    std::vector<std::string> granted;                           ///< protected paths that the rules allow
+};
+
+struct ApplyOutcome {
+    bool applied = false;             ///< false: nothing of it is left in the target
+    std::vector<Conflict> conflicts;  ///< why not: somebody was faster
+    std::string failure;              ///< why not: `activate` said no, in a line
+    std::string log;                  ///< what the target's own commands printed
+    std::vector<std::string> notes;   ///< for a person
+};
+
+struct RollbackOutcome {
+    bool complete = false;  ///< the target is the checkpoint again, but for what is kept
+    /// By path: edited by somebody since, and left to them. The stage is held then.
+    std::vector<Kept> kept;
+    /// What is not as the checkpoint says and nobody but us could have touched, or could not be put back: stuck.
+    std::vector<std::string> problems;
+    std::string log;
+};
+
+/// What a driver gets from whoever calls it; everything borrowed outlives it.
+struct DriverContext {
+    const Stage& stage;             ///< the driver's own keys are in its settings
+    std::filesystem::path project;  ///< real path; relative paths of the file are relative to it
+    std::filesystem::path state;    ///< a directory of this target's own, for journals and manifests; made if missing
+    Objects& objects;
+    FileOperations& files;  ///< every call that changes a target goes through it
+    Random& random;
+    const Clock& clock;
+    /// Runs a command of the trusted rules on the host (`activate`).
+    std::function<HostOutcome(const HostCommand&)> run;
+    std::stop_token cancel;
+};
+
+/// Moves trees into one target and back. checkpoint, apply, observe and rollback may be repeated, and interrupted by
+/// kill -9 at any instant, in any process: calling them again leads to the same end. The caller holds the target's lock
+/// from checkpoint() on. Faults throw Error; one thread at a time.
+class StageDriver {
+  public:
+    virtual ~StageDriver() = default;
+
+    /// Reads only. Throws Error for a target that cannot be one, with the cure.
+    virtual TargetIdentity identity() const = 0;
+
+    /// Nothing: the stage is empty, so it is seeded first. Reads only. Throws Error(kNotAllowed) where something is
+    /// that we did not put there and nobody adopted.
+    virtual std::optional<HeldTree> held() const = 0;
+
+    /// Takes what is there as the first stable state.
+    virtual HeldTree adopt() = 0;
+
+    /// Everything that speaks against it now. Reads only.
+    virtual std::vector<Conflict> conflicts(const StageChange& change) const = 0;
+
+    /// Prepares everything that can be prepared unseen, and makes sure that it can be taken back. Durable when it
+    /// returns; what the stage shows is untouched. Throws Error(kNotAllowed) when a `before` no longer holds.
+    virtual Checkpoint checkpoint(const StageChange& change) = 0;
+
+    /// All of it, durable, or nothing. Applying what is applied does nothing but run `activate` again.
+    virtual ApplyOutcome apply(const Checkpoint& checkpoint) = 0;
+
+    enum class Observed { kBefore, kAfter, kBetween };
+    /// Reads only.
+    virtual Observed observe(const Checkpoint& checkpoint) const = 0;
+
+    /// Back to the checkpoint: needs no network and asks nobody.
+    virtual RollbackOutcome rollback(const Checkpoint& checkpoint) = 0;
+
+    /// The tree that the target shows after apply(), for the record.
+    virtual Digest treeAfter(const Checkpoint& checkpoint) const = 0;
+
+    /// Removes what was prepared and is in use by none of `needed`: left by a crash between checkpoint() and its
+    /// record, or by promotions that nobody will take back any more. What the stage shows is untouched.
+    virtual void tidy(const std::vector<Checkpoint>& needed) = 0;
+};
+
+/// Makes the driver that `context.stage` names. Throws Error(kNotAllowed) for one that is not built yet.
+std::unique_ptr<StageDriver> makeDriver(const DriverContext& context);
+
+}  // namespace gradus
