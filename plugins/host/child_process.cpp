@@ -47,6 +47,7 @@ void arrangeDescriptors(SpawnSettings& settings, const ChildPlan& plan, std::vec
         posix_spawn_file_actions_adddup2(&settings.actions, moved.back().get(), theirs);
     }
     posix_spawn_file_actions_addclosefrom_np(&settings.actions, highest + 1);
+    if (!plan.directory.empty()) posix_spawn_file_actions_addchdir_np(&settings.actions, plan.directory.c_str());
 }
 
 void resetSignals(SpawnSettings& settings) {

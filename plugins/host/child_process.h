@@ -21,6 +21,7 @@ struct ChildPlan {
     /// {ours, the child's}; the child's numbers from 0 up without holes. Where fewer than three are named, the rest of
     /// stdin, stdout and stderr are /dev/null.
     std::vector<std::pair<int, int>> descriptors;
+    std::filesystem::path directory{};  ///< where it starts; empty: where we are
 };
 
 /// A child of this process, started without fork: posix_spawn copies no memory of a threaded, large parent.

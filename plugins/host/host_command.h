@@ -19,7 +19,8 @@ struct HostCommand {
     std::vector<std::string> arguments;    ///< the program is looked for in the environment's PATH
     std::vector<std::string> environment;  ///< NAME=value, the whole of it
     std::filesystem::path directory;
-    Milliseconds timeout{0};  ///< 0: none
+    Milliseconds timeout{0};   ///< 0: none
+    Milliseconds grace{2000};  ///< between SIGTERM and SIGKILL, when the time is up or it is cancelled
     CaptureBudget keepOut;
     CaptureBudget keepErr;
     std::function<void(Stream, std::string_view)> live;
@@ -31,7 +32,8 @@ struct HostOutcome {
     std::optional<int> signal;
     bool timedOut = false;
     bool cancelled = false;
-    std::string failure;  ///< why it could not be started; then nothing else is set
+    Milliseconds timeout{0};  ///< that it had
+    std::string failure;      ///< why it could not be started; then nothing else is set
     CapturedStream out;
     CapturedStream err;
     std::uint64_t wallMillis = 0;
@@ -41,9 +43,16 @@ struct HostOutcome {
     std::string text() const;
 };
 
-/// Runs it in a process group and session of its own, which is ended as a whole when the time is up. A grandchild that
-/// goes on as a service (and closed its output) is left alone; one that only holds the output open does not keep the
-/// answer from coming. Never throws for what the command does.
+/// Runs it in a process group and session of its own, without a terminal and with nothing to read. When the time is up
+/// or the token says so, the whole group is ended: SIGTERM, the grace, SIGKILL. Once the command itself has ended, what
+/// it started is left alone: a service that it put into the background goes on, and one that holds the output open
+/// keeps the answer from coming for a fifth of a second at most. Never throws for what the command does. The calling
+/// thread is the one that `live` is called on.
 HostOutcome runOnHost(const HostCommand& command);
+
+/// The file that `program` means: itself if it has a slash, else the first executable of that name on PATH in
+/// `environment`. Nothing if there is none.
+std::optional<std::filesystem::path> findProgram(const std::string& program,
+                                                 const std::vector<std::string>& environment);
 
 }  // namespace gradus
