@@ -1,0 +1,103 @@
+#include "policies/gate/consent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace gradus {
+
+namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool isSponsor(const Facts& facts, const Actor& actor) {
+    const auto& makers = facts.change.makers;
+    return std::any_of(makers.begin(), makers.end(), [&](const Maker& maker) { return maker.sponsor == actor; });
+}
+
+bool meets(const GateInput& input, const ConsentDemand& demand, const ApprovalFact& approval) {
+    if (!whyItDoesNotCount(input.facts, approval).empty()) return false;
+    if (input.now >= approval.at + demand.expires) return false;
+    if (!demand.role.empty() && !contains(approval.roles, demand.role)) return false;
+    if (demand.notSponsor && isSponsor(input.facts, approval.by)) return false;
+    return !(demand.notPromoter && approval.by == input.facts.promoter);
+}
+
+std::string whyOtherSubject(const Facts& facts, const Subject& subject) {
+    if (subject.change != facts.change.id || subject.revision != facts.change.revision)
+        return "is for another revision";
+    if (subject.rules != facts.rules) return "was given under other rules";
+    if (subject.base != facts.base) return "was given when the stage held another tree";
+    if (subject.evidence && (!facts.checked || facts.checked->evidence != *subject.evidence))
+        return "was given on other evidence";
+    return {};
+}
+
+}  // namespace
+
+bool isMaker(const Facts& facts, const Actor& actor) {
+    const auto& makers = facts.change.makers;
+    return std::any_of(makers.begin(), makers.end(), [&](const Maker& maker) { return maker.actor == actor; });
+}
+
+bool isByPeople(const Facts& facts) {
+    const auto& makers = facts.change.makers;
+    return facts.promoter.kind == ActorKind::kPerson && !makers.empty() &&
+           std::all_of(makers.begin(), makers.end(),
+                       [](const Maker& maker) { return maker.actor.kind == ActorKind::kPerson; });
+}
+
+std::string whyItDoesNotCount(const Facts& facts, const ApprovalFact& approval) {
+    if (approval.by.kind != ActorKind::kPerson) return "comes from a machine";
+    if (isMaker(facts, approval.by)) return "comes from who made the change";
+    if (approval.usedBy && *approval.usedBy != facts.promotion) return fmt::format("was used by p{}", *approval.usedBy);
+    return whyOtherSubject(facts, approval.subject);
+}
+
+Consent consentTo(const GateInput& input, const ConsentDemand& demand) {
+    std::map<std::string, Time> lapses;  // of each person's latest
+    for (const ApprovalFact& approval : input.facts.approvals) {
+        if (!meets(input, demand, approval)) continue;
+        Time& lapse = lapses.try_emplace(approval.by.name, Time::min()).first->second;
+        lapse = std::max(lapse, approval.at + demand.expires);
+    }
+    Consent consent;
+    std::vector<Time> latestFirst;
+    for (const auto& [person, lapse] : lapses) {
+        consent.people.push_back(person);
+        latestFirst.push_back(lapse);
+    }
+    const auto needed = static_cast<std::size_t>(demand.count);
+    consent.isEnough = latestFirst.size() >= needed;
+    std::sort(latestFirst.rbegin(), latestFirst.rend());
+    if (consent.isEnough && needed > 0) consent.lapses = latestFirst[needed - 1];
+    return consent;
+}
+
+std::string whoMayConsent(const ConsentDemand& demand) {
+    std::string text =
+        demand.role.empty() ? "any person but the author" : "role " + demand.role + ", but not the author";
+    if (demand.notSponsor) text += ", not the sponsor";
+    if (demand.notPromoter) text += ", not the promoter";
+    return text;
+}
+
+GateAnswer personGate(const GateInput& input, Gate gate, const std::string& reason, const std::string& rule) {
+    if (isByPeople(input.facts)) return open(gate, reason + "; people made and promote it", rule);
+    const Consent consent = consentTo(input, {});
+    if (!consent.isEnough) {
+        GateAnswer answer = closed(gate, reason + ": needs a person", rule);
+        answer.since = input.facts.openedAt;
+        answer.unblock = {whoMayConsent({})};
+        answer.needsPerson = true;
+        return answer;
+    }
+    GateAnswer answer = open(gate, fmt::format("{}; {} consented", reason, listText(consent.people)), rule);
+    answer.next = consent.lapses;
+    return answer;
+}
+
+}  // namespace gradus

@@ -1,0 +1,96 @@
+#include "policies/gate/gate.h"
+
+#include <algorithm>
+
+#include "policies/gate/consent.h"
+#include "policies/gate/gates.h"
+
+namespace gradus {
+
+namespace {
+
+struct GateRow {
+    Gate gate;
+    GateAnswer (*answer)(const GateInput& input);
+};
+
+constexpr std::array kTable{
+    GateRow{Gate::kVerified, verifiedGate},
+    GateRow{Gate::kHold, holdGate},
+    GateRow{Gate::kWindow, windowGate},
+    GateRow{Gate::kFreshness, freshnessGate},
+    GateRow{Gate::kEvidence, evidenceGate},
+    GateRow{Gate::kRules, rulesGate},
+    GateRow{Gate::kProtectedPaths, protectedPathsGate},
+    GateRow{Gate::kAlone, aloneGate},
+    GateRow{Gate::kApprovals, approvalsGate},
+};
+
+bool anyClosed(const Decision& decision, std::optional<NextStep> instead, bool needsPerson) {
+    return std::any_of(decision.gates.begin(), decision.gates.end(), [&](const GateAnswer& answer) {
+        return answer.state == GateState::kClosed && answer.instead == instead && answer.needsPerson == needsPerson;
+    });
+}
+
+/// Ends first; then what only time or somebody else opens; then work that proves; people last, when the proof is there.
+NextStep stepOf(const Decision& decision) {
+    for (const NextStep end : {NextStep::kSupersede, NextStep::kStale})
+        if (anyClosed(decision, end, false)) return end;
+    if (anyClosed(decision, std::nullopt, false)) return NextStep::kWait;
+    for (const NextStep work : {NextStep::kMerge, NextStep::kCheck})
+        if (anyClosed(decision, work, false)) return work;
+    return anyClosed(decision, std::nullopt, true) ? NextStep::kWait : NextStep::kApply;
+}
+
+/// People are asked only for what then goes ahead.
+void markAsked(Decision& decision) {
+    const bool othersPass = std::none_of(decision.gates.begin(), decision.gates.end(), [](const GateAnswer& answer) {
+        return answer.state == GateState::kClosed && !answer.needsPerson;
+    });
+    for (GateAnswer& answer : decision.gates) answer.ask = answer.needsPerson && othersPass;
+}
+
+std::optional<Time> earliest(const std::vector<GateAnswer>& gates) {
+    std::optional<Time> next;
+    for (const GateAnswer& answer : gates)
+        if (answer.next && (!next || *answer.next < *next)) next = answer.next;
+    return next;
+}
+
+}  // namespace
+
+const GateAnswer& Decision::at(Gate gate) const {
+    return *std::find_if(gates.begin(), gates.end(), [&](const GateAnswer& answer) { return answer.gate == gate; });
+}
+
+bool Decision::asks() const {
+    return std::any_of(gates.begin(), gates.end(), [](const GateAnswer& answer) { return answer.ask; });
+}
+
+Decision decide(const Facts& facts, const Stage& stage, const Pipeline& pipeline, const Zones& zones, Time now) {
+    const GateInput input{facts, stage, pipeline, zones, now};
+    Decision decision;
+    for (const auto& gate : kGates) {
+        const auto row =
+            std::find_if(kTable.begin(), kTable.end(), [&](const GateRow& r) { return r.gate == gate.value; });
+        decision.gates.push_back(row != kTable.end() ? row->answer(input)
+                                                     : notApplicable(gate.value, "not looked at yet"));
+    }
+    for (const ApprovalFact& approval : facts.approvals) {
+        const std::string why = whyItDoesNotCount(facts, approval);
+        decision.approvals.push_back({approval.id, why.empty(), why});
+    }
+    markAsked(decision);
+    decision.step = stepOf(decision);
+    decision.next = earliest(decision.gates);
+    return decision;
+}
+
+Decision decideRollback(const Facts& /*facts*/) {
+    Decision decision;
+    for (const auto& row : kGates) decision.gates.push_back(notApplicable(row.value, "going back is always allowed"));
+    decision.step = NextStep::kApply;
+    return decision;
+}
+
+}  // namespace gradus
