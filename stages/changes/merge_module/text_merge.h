@@ -1,0 +1,17 @@
+#pragma once
+
+#include <stddef.h>
+
+/// What the module that links libgit2 exports, in C, so that neither side depends on how the other was compiled.
+extern "C" {
+
+struct GradusText {
+    const char* bytes;
+    size_t size;
+};
+
+/// Merges three texts. Returns 1 when it went without a conflict, after one call of `take` with the result; 0 when both
+/// sides changed the same lines; -1 when it could not be done.
+int gradus_merge_text_1(struct GradusText ancestor, struct GradusText ours, struct GradusText theirs,
+                        void (*take)(void* context, const char* bytes, size_t size), void* context);
+}
