@@ -5,6 +5,7 @@
 #include "store/model/error.h"
 #include "store/model/promotion.h"
 #include "store/sandbox_projection.h"
+#include "store/stage_projection.h"
 
 namespace gradus {
 
@@ -84,15 +85,17 @@ void promotionMoved(Sql& sql, const Event& event) {
     if (changed != 1)
         throw Error(ErrorCode::kNotAllowed, "promotion p{} is no longer {}: somebody moved it meanwhile", id,
                     event.fields.text("from"));
+    projectStageMove(sql, event, *state);
 }
 
 void checkFinished(Sql& sql, const Event& event) {
     sql.run(
-        "insert into check_result (seq, promotion, name, verdict, evidence, exit_code, wall_ms, log) values (?, ?, ?, "
-        "?, ?, ?, ?, ?)",
+        "insert into check_result (seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         event.seq, required(event.promotion, event, "promotion"), event.fields.text("check"),
         event.fields.text("verdict"), event.fields.digest("evidence"), event.fields.optionalNumber("exit"),
-        event.fields.number("wall-ms"), event.fields.optionalDigest("log"));
+        event.fields.number("wall-ms"), event.fields.optionalDigest("log"),
+        event.fields.optionalText("phase").value_or("before"), event.fields.optionalNumber("execution"));
 }
 
 void payloadRedacted(Sql& sql, const Event& event) {
@@ -127,6 +130,9 @@ constexpr std::array kProjectors{
     Row{EventKind::kExecutionStarted, projectExecutionStarted},
     Row{EventKind::kExecutionFinished, projectExecutionFinished},
     Row{EventKind::kExecutionLost, projectExecutionLost},
+    Row{EventKind::kStageAdopted, projectStageAdopted},
+    Row{EventKind::kChangeHeld, projectChangeHeld},
+    Row{EventKind::kChangeReleased, projectChangeReleased},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

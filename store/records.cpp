@@ -10,7 +10,8 @@ namespace gradus {
 namespace {
 
 constexpr std::string_view kPromotionColumns =
-    "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at from promotion ";
+    "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, target, "
+    "checkpoint, tree, previous, previous_tree from promotion ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -40,6 +41,11 @@ Promotion promotionFromRow(const Sql::Call& row) {
     promotion.undoes = row.optionalNumber(8);
     promotion.openedAt = fromMillis(row.number(9));
     promotion.movedAt = fromMillis(row.number(10));
+    promotion.target = row.optionalText(11);
+    promotion.checkpoint = row.optionalDigest(12);
+    promotion.tree = row.optionalDigest(13);
+    promotion.previous = row.optionalNumber(14);
+    promotion.previousTree = row.optionalDigest(15);
     return promotion;
 }
 
@@ -119,6 +125,16 @@ std::optional<Change> Records::change(std::int64_t id) const {
     return changeFromRow(row);
 }
 
+std::optional<Change> Records::change(std::int64_t id, std::int64_t revision) const {
+    auto row = sql()(
+        "select c.id, c.project, c.actor, c.sponsor, r.number, r.change_set, r.base, r.patch, e.at, p.text from "
+        "change c join revision r on r.change = c.id and r.number = ?2 join event e on e.seq = r.seq "
+        "left join payload p on p.seq = r.seq where c.id = ?1",
+        id, revision);
+    if (!row.step()) return std::nullopt;
+    return changeFromRow(row);
+}
+
 std::optional<std::int64_t> Records::latestChange(std::int64_t project) const {
     return sql().number("select max(id) from change where project = ?", project);
 }
@@ -152,14 +168,70 @@ std::vector<Promotion> Records::unfinished(std::int64_t project) const {
     return allPromotions(sql()(kSql, project));
 }
 
+std::vector<Promotion> Records::promotionsIn(std::int64_t project, const std::optional<std::string>& stage,
+                                             std::int64_t limit) const {
+    static const std::string kOfStage =
+        std::string(kPromotionColumns) + "where project = ? and stage = ? order by id desc limit ?";
+    static const std::string kOfAll = std::string(kPromotionColumns) + "where project = ? order by id desc limit ?";
+    return stage ? allPromotions(sql()(kOfStage, project, *stage, limit))
+                 : allPromotions(sql()(kOfAll, project, limit));
+}
+
+std::optional<std::string> Records::lastReason(std::int64_t promotion) const {
+    auto row = sql()("select p.text from promotion m join payload p on p.seq = m.seq where m.id = ?", promotion);
+    if (!row.step()) return std::nullopt;
+    return payloadText(row.text(0), "reason");
+}
+
+StageState Records::stageState(std::int64_t project, const std::string& stage) const {
+    auto row = sql()("select promotion, tree, stuck, attention from stage_state where project = ? and stage = ?",
+                     project, stage);
+    if (!row.step()) return {};
+    return {row.optionalNumber(0), row.optionalDigest(1), row.optionalNumber(2), row.optionalNumber(3)};
+}
+
+std::optional<std::int64_t> Records::atWorkOn(const std::string& target) const {
+    return sql().number("select promotion from target where name = ?", target);
+}
+
+std::optional<ChangeHold> Records::hold(std::int64_t change, const std::string& stage) const {
+    auto row = sql()(
+        "select h.promotion, p.text from change_hold h left join payload p on p.seq = h.seq "
+        "where h.change = ? and h.stage = ?",
+        change, stage);
+    if (!row.step()) return std::nullopt;
+    return ChangeHold{change, stage, row.optionalNumber(0), payloadText(row.optionalText(1), "reason")};
+}
+
+std::vector<Promotion> Records::takeable(std::int64_t project, const std::string& stage) const {
+    static const std::string kSql =
+        std::string(kPromotionColumns) +
+        "where project = ?1 and stage = ?2 and checkpoint is not null and (finished = 0 or state = 'stuck' or id in "
+        "(select id from promotion where project = ?1 and stage = ?2 and checkpoint is not null order by id desc "
+        "limit 20)) order by id";
+    return allPromotions(sql()(kSql, project, stage));
+}
+
+std::vector<Digest> Records::checkpoints() const {
+    auto rows = sql()(
+        "select checkpoint from (select checkpoint, finished, state, row_number() over "
+        "(partition by project, stage order by id desc) as age from promotion where checkpoint is not null) "
+        "where finished = 0 or state = 'stuck' or age <= 20");
+    std::vector<Digest> out;
+    while (rows.step()) out.push_back(rows.digest(0));
+    return out;
+}
+
 std::vector<CheckResult> Records::checkResults(std::int64_t promotion) const {
     auto rows = sql()(
-        "select name, verdict, evidence, exit_code, wall_ms, log from check_result where promotion = ? order by seq",
+        "select c.name, c.verdict, c.evidence, c.exit_code, c.wall_ms, c.log, c.phase, c.execution, p.text "
+        "from check_result c left join payload p on p.seq = c.seq where c.promotion = ? order by c.seq",
         promotion);
     std::vector<CheckResult> out;
     while (rows.step())
         out.push_back({promotion, rows.text(0), enumFrom(kCauses, rows.view(1)), rows.digest(2), rows.optionalNumber(3),
-                       rows.number(4), rows.optionalDigest(5)});
+                       rows.number(4), rows.optionalDigest(5), enumFrom(kCheckPhases, rows.view(6)),
+                       rows.optionalNumber(7), payloadText(rows.optionalText(8), "reason").value_or("")});
     return out;
 }
 
@@ -188,6 +260,7 @@ std::vector<Digest> Records::referencedObjects() const {
     auto rows = sql()(
         "select change_set from revision union select files from trusted_rules union "
         "select log from check_result where log is not null union "
+        "select checkpoint from promotion where checkpoint is not null union "
         "select change_set from sandbox where change_set is not null union "
         // Only the newest outputs are kept: every `try` makes some, and nobody would ever remove them.
         "select stdout from execution where stdout is not null and id > (select max(id) from execution) - 10000 union "

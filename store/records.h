@@ -45,6 +45,8 @@ class Records {
     std::optional<TrustedRules> trustedRules(std::int64_t project) const;
 
     std::optional<Change> change(std::int64_t id) const;
+    /// As it was at that revision.
+    std::optional<Change> change(std::int64_t id, std::int64_t revision) const;
     std::optional<std::int64_t> latestChange(std::int64_t project) const;
     /// Newest first.
     std::vector<Change> changes(std::int64_t project, std::int64_t limit) const;
@@ -54,6 +56,20 @@ class Records {
     /// Oldest first.
     std::vector<Promotion> unfinished(std::int64_t project) const;
     std::vector<CheckResult> checkResults(std::int64_t promotion) const;
+    /// Newest first; of one stage, or of all.
+    std::vector<Promotion> promotionsIn(std::int64_t project, const std::optional<std::string>& stage,
+                                        std::int64_t limit) const;
+    /// What was said when it last moved; nothing when there was nothing to say, or once redacted.
+    std::optional<std::string> lastReason(std::int64_t promotion) const;
+    /// A stage that was never touched holds nothing.
+    StageState stageState(std::int64_t project, const std::string& stage) const;
+    /// The promotion at work on the target; nothing: nobody.
+    std::optional<std::int64_t> atWorkOn(const std::string& target) const;
+    std::optional<ChangeHold> hold(std::int64_t change, const std::string& stage) const;
+    /// Promotions that a driver may still have to take back: unfinished, stuck, and of each stage the newest few.
+    std::vector<Promotion> takeable(std::int64_t project, const std::string& stage) const;
+    /// The objects that hold their checkpoints, of all projects.
+    std::vector<Digest> checkpoints() const;
 
     SandboxRecords sandboxes() const { return SandboxRecords(*sql_); }
 

@@ -24,11 +24,16 @@ constexpr std::array kTables{
     TableQuery{"revision", "select change, number, change_set, base, patch, seq from revision order by change, number"},
     TableQuery{
         "promotion",
-        "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, seq "
-        "from promotion order by id"},
+        "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, "
+        "target, checkpoint, tree, previous, previous_tree, seq from promotion order by id"},
+    TableQuery{"check_result",
+               "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, seq "
+               "from check_result order by seq"},
     TableQuery{
-        "check_result",
-        "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, seq from check_result order by seq"},
+        "stage_state",
+        "select project, stage, promotion, tree, stuck, attention, seq from stage_state order by project, stage"},
+    TableQuery{"target", "select fence, name, promotion, seq from target order by name"},
+    TableQuery{"change_hold", "select change, stage, promotion, seq from change_hold order by change, stage"},
     TableQuery{"sandbox",
                "select id, project, actor, kind, ended, base, since_s, since_ns, layer, forked_from, owner, "
                "lifetime_ms, created_at, used_at, ended_at, change_set, name_seq, seq from sandbox order by id"},

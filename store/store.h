@@ -23,12 +23,25 @@ struct PromotionDraft {
     std::optional<std::int64_t> undoes;
 };
 
+/// What a promotion is about to do, recorded before it does it.
+struct PromotionIntent {
+    std::string target;
+    Digest checkpoint;
+    Digest tree;  ///< that its checks looked at
+    std::optional<Digest> previousTree;
+};
+
 /// One step of a promotion: it must stand at `from`, or nothing happens and an Error says so.
 struct PromotionStep {
     std::int64_t promotion = 0;
     PromotionState from = PromotionState::kQueued;
     PromotionState to = PromotionState::kQueued;
     Cause cause = Cause::kProceeded;
+    std::string reason = {};                     ///< free text, for people
+    std::optional<PromotionIntent> intent = {};  ///< only to applying; takes the target, which must be free
+    std::optional<Digest> tree = {};             ///< only to verifying: what the stage holds now
+    bool back = false;                           ///< the stage holds what it held before this promotion
+    bool attention = false;                      ///< somebody's edits were left in place
 };
 
 /// One write transaction. Every method records an event and, through the projection, the state that follows from it.
@@ -49,6 +62,12 @@ class Writer : public Records {
     std::int64_t openPromotion(const PromotionDraft& draft, ActorId by);
     void movePromotion(const PromotionStep& step, ActorId by);
     void recordCheck(const CheckResult& result, ActorId by);
+    /// What is there becomes what the stage holds; whatever closed it is over.
+    void adoptStage(std::int64_t project, const std::string& stage, const Digest& tree, ActorId by);
+    /// Holding what is held replaces the reason.
+    void hold(const ChangeHold& hold, ActorId by);
+    /// Throws Error(kNotFound) for one that is not held.
+    void release(std::int64_t change, const std::string& stage, ActorId by);
     /// Takes an event's free text away for good, leaving its hash in the chain.
     void redact(std::int64_t seq, ActorId by);
 
@@ -61,6 +80,7 @@ class Writer : public Records {
         : Records(sql), log_(sql), head_(head), now_(now), random_(random) {}
     void warnIfClockWentBack();
     EventDraft aboutPromotion(EventKind kind, std::int64_t promotion, ActorId by);
+    EventDraft aboutHold(EventKind kind, std::int64_t change, const std::string& stage, ActorId by);
 
     AuditLog log_;
     ChainHead& head_;

@@ -142,6 +142,15 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
     draft.fields.set("from", nameOf(kPromotionStates, step.from))
         .set("to", nameOf(kPromotionStates, step.to))
         .set("cause", nameOf(kCauses, step.cause));
+    if (step.intent)
+        draft.fields.set("target", step.intent->target)
+            .set("checkpoint", step.intent->checkpoint)
+            .set("tree", step.intent->tree)
+            .setIfPresent("previous-tree", step.intent->previousTree);
+    draft.fields.setIfPresent("holds", step.tree);
+    if (step.back) draft.fields.set("back", 1);
+    if (step.attention) draft.fields.set("attention", 1);
+    if (!step.reason.empty()) draft.payload = payload({{"reason", step.reason}});
     record(std::move(draft));
 }
 
@@ -151,7 +160,43 @@ void Writer::recordCheck(const CheckResult& result, ActorId by) {
         .set("verdict", nameOf(kCauses, result.verdict))
         .set("evidence", result.evidence);
     draft.fields.setIfPresent("exit", result.exitCode).set("wall-ms", result.wallMs).setIfPresent("log", result.log);
+    if (result.phase == CheckPhase::kAfter) draft.fields.set("phase", nameOf(kCheckPhases, result.phase));
+    draft.fields.setIfPresent("execution", result.execution);
+    if (!result.reason.empty()) draft.payload = payload({{"reason", result.reason}});
     record(std::move(draft));
+}
+
+void Writer::adoptStage(std::int64_t project, const std::string& stage, const Digest& tree, ActorId by) {
+    EventDraft draft;
+    draft.kind = EventKind::kStageAdopted;
+    draft.actor = by;
+    draft.project = project;
+    draft.stage = stage;
+    draft.fields.set("tree", tree);
+    record(std::move(draft));
+}
+
+EventDraft Writer::aboutHold(EventKind kind, std::int64_t change, const std::string& stage, ActorId by) {
+    const auto known = Records::change(change);
+    if (!known) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
+    EventDraft draft;
+    draft.kind = kind;
+    draft.actor = by;
+    draft.project = known->project;
+    draft.change = change;
+    draft.stage = stage;
+    return draft;
+}
+
+void Writer::hold(const ChangeHold& hold, ActorId by) {
+    EventDraft draft = aboutHold(EventKind::kChangeHeld, hold.change, hold.stage, by);
+    draft.promotion = hold.promotion;
+    if (hold.reason) draft.payload = payload({{"reason", *hold.reason}});
+    record(std::move(draft));
+}
+
+void Writer::release(std::int64_t change, const std::string& stage, ActorId by) {
+    record(aboutHold(EventKind::kChangeReleased, change, stage, by));
 }
 
 void Writer::redact(std::int64_t seq, ActorId by) {

@@ -8,6 +8,7 @@
 #include "pipeline/service/service.h"
 #include "store/file.h"
 #include "store/model/change_set.h"
+#include "store/model/checkpoint.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
-/// What a row names, and what the change sets among those name in turn.
+/// What a row names, and what the change sets and checkpoints among those name in turn.
 std::unordered_set<Digest> liveObjects(const Records& records, const Objects& objects) {
     std::unordered_set<Digest> live;
     for (const Digest& digest : records.referencedObjects()) live.insert(digest);
@@ -29,6 +30,11 @@ std::unordered_set<Digest> liveObjects(const Records& records, const Objects& ob
             if (change.before) live.insert(change.before->digest);
             if (change.after) live.insert(change.after->digest);
         }
+    }
+    for (const Digest& digest : records.checkpoints()) {
+        if (!objects.contains(digest)) continue;
+        for (const Digest& needed : Checkpoint::decode(objects.readAll(digest, kMostChangeSet)).objects)
+            live.insert(needed);
     }
     return live;
 }

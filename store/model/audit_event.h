@@ -39,6 +39,9 @@ enum class EventKind {
     kExecutionStarted,
     kExecutionFinished,
     kExecutionLost,
+    kStageAdopted,
+    kChangeHeld,
+    kChangeReleased,
 };
 
 inline constexpr std::array kEventKinds{
@@ -65,6 +68,9 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kExecutionStarted, "execution.started"},
     Name<EventKind>{EventKind::kExecutionFinished, "execution.finished"},
     Name<EventKind>{EventKind::kExecutionLost, "execution.lost"},
+    Name<EventKind>{EventKind::kStageAdopted, "stage.adopted"},
+    Name<EventKind>{EventKind::kChangeHeld, "change.held"},
+    Name<EventKind>{EventKind::kChangeReleased, "change.released"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

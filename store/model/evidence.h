@@ -23,6 +23,14 @@ struct Evidence {
     Digest fingerprint() const;
 };
 
+/// Before the stage is touched, or after.
+enum class CheckPhase { kBefore, kAfter };
+
+inline constexpr std::array kCheckPhases{
+    Name<CheckPhase>{CheckPhase::kBefore, "before"},
+    Name<CheckPhase>{CheckPhase::kAfter, "after"},
+};
+
 /// One check's answer about one promotion.
 struct CheckResult {
     std::int64_t promotion = 0;
@@ -32,6 +40,9 @@ struct CheckResult {
     std::optional<std::int64_t> exitCode;
     std::int64_t wallMs = 0;
     std::optional<Digest> log;  ///< an object
+    CheckPhase phase = CheckPhase::kBefore;
+    std::optional<std::int64_t> execution;  ///< e90
+    std::string reason;                     ///< a line for a person; free text
 };
 
 }  // namespace gradus

@@ -113,6 +113,30 @@ struct Promotion {
     std::optional<std::int64_t> undoes;  ///< the finished promotion it takes back
     Time openedAt{};
     Time movedAt{};
+    // Known once it is about to touch its target:
+    std::optional<std::string> target;
+    std::optional<Digest> checkpoint;      ///< an object
+    std::optional<Digest> tree;            ///< the tree that its checks looked at
+    std::optional<std::int64_t> previous;  ///< the promotion that brought what the stage held before
+    std::optional<Digest> previousTree;    ///< what the stage held before; nothing: it was empty
+};
+
+/// What a stage holds.
+struct StageState {
+    std::optional<std::int64_t> promotion;  ///< that brought it; nothing: it was adopted, or is empty
+    std::optional<Digest> tree;
+    std::optional<std::int64_t> stuck;      ///< closed until somebody looked: this one's rollback failed
+    std::optional<std::int64_t> attention;  ///< this one's rollback left somebody's edits in place
+
+    bool operator==(const StageState&) const = default;
+};
+
+/// Why automation does not bring a change into a stage again.
+struct ChangeHold {
+    std::int64_t change = 0;
+    std::string stage;
+    std::optional<std::int64_t> promotion;  ///< whose failure it was; nothing: a person's own
+    std::optional<std::string> reason;      ///< nothing once redacted
 };
 
 }  // namespace gradus

@@ -210,7 +210,7 @@ TEST_F(Damage, ANewerSchemaIsRefusedNamingBothVersions) {
     const std::string before = bytesOf(database);
     for (const std::string& message : {refusalOf(sample), complaintOf(sample)}) {
         EXPECT_NE(message.find("has schema 4"), std::string::npos) << message;
-        EXPECT_NE(message.find("schemas up to 3"), std::string::npos) << message;
+        EXPECT_NE(message.find("schemas up to 4"), std::string::npos) << message;
     }
     EXPECT_EQ(bytesOf(database), before);
 }
@@ -287,7 +287,7 @@ TEST(Migration, IsNotLeftToReaders) {
     SampleStore old;
     makeOldDatabase(old.state.database(),
                     "insert into event (seq, at, batch, kind, body, hash) values (1, 0, 0, 'x', '{}', zeroblob(32))");
-    EXPECT_NE(complaintOf(old).find("has schema 1, this gradus reads schema 3"), std::string::npos) << complaintOf(old);
+    EXPECT_NE(complaintOf(old).find("has schema 1, this gradus reads schema 4"), std::string::npos) << complaintOf(old);
 }
 
 TEST(Migration, ThatFailsHalfwayLeavesTheDatabaseAsItWas) {
