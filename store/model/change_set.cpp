@@ -12,6 +12,7 @@ namespace gradus {
 namespace {
 
 constexpr std::string_view kChangeSetDomain = "gradus.change-set.1";
+constexpr std::string_view kBaseDomain = "gradus.base.1";
 constexpr std::size_t kLongestComponent = 255;
 constexpr std::size_t kLongestPath = 4095;
 
@@ -182,6 +183,17 @@ Digest Manifest::digest() const {
     return out.hash();
 }
 
-Digest BaseFingerprint::digest() const { return Canonical("gradus.base.1").text(commit).digest(tree).hash(); }
+std::string BaseFingerprint::encode() const { return Canonical(kBaseDomain).text(commit).digest(tree).bytes(); }
+
+BaseFingerprint BaseFingerprint::decode(std::string_view bytes) {
+    CanonicalReader in(bytes, kBaseDomain);
+    BaseFingerprint base;
+    base.commit = in.text();
+    base.tree = in.digest();
+    in.end();
+    return base;
+}
+
+Digest BaseFingerprint::digest() const { return sha256(encode()); }
 
 }  // namespace gradus

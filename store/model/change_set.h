@@ -105,6 +105,10 @@ struct BaseFingerprint {
     std::string commit;  ///< hexadecimal object id; empty for a plain directory
     Digest tree;         ///< the differences' change set, or the manifest
     bool operator==(const BaseFingerprint&) const = default;
+    /// What is hashed, and what is kept as an object.
+    std::string encode() const;
+    /// Throws Error(kDamaged) unless `bytes` are exactly what encode() gives.
+    static BaseFingerprint decode(std::string_view bytes);
     Digest digest() const;
 };
 

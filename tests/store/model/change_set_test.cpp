@@ -248,6 +248,8 @@ TEST(ManifestTest, RefusesWhatAChangeSetRefuses) {
 
 TEST(BaseFingerprintTest, DependsOnTheCommitAndOnTheTree) {
     const BaseFingerprint base{"0123", sha256("tree")};
+    EXPECT_EQ(BaseFingerprint::decode(base.encode()), base);
+    EXPECT_THROW(BaseFingerprint::decode(base.encode() + "x"), Error);
     EXPECT_EQ(base.digest(), (BaseFingerprint{"0123", sha256("tree")}.digest()));
     EXPECT_NE(base.digest(), (BaseFingerprint{"0124", sha256("tree")}.digest()));
     EXPECT_NE(base.digest(), (BaseFingerprint{"", sha256("tree")}.digest()));
