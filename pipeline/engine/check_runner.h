@@ -2,8 +2,7 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -26,37 +25,45 @@ struct TreeUnderTest {
     ChangeSet changes;
     /// What the verdicts are bound to, but for the check and the environment.
     Evidence evidence;
+    /// A digest of what must stand still below, as it is now: asked at the start and after every check. Where it is not
+    /// `was`, the tree that was looked at is nobody's any more, and the verdict is void. Absent: nothing there moves.
+    std::function<Digest()> now;
+    Digest was;
 };
 
 /// One check's answer, ready to be recorded.
 struct CheckReport {
     std::string check;
     CheckAnswer answer;
-    Digest fingerprint;  ///< Evidence::fingerprint()
+    Evidence evidence;
+    std::optional<Digest> log;  ///< answer.log, as an object
+    int attempts = 1;
+    bool moved = false;  ///< errored, because the tree below moved meanwhile: check again on what is there now
+
+    Digest fingerprint() const { return evidence.fingerprint(); }
 };
 
-/// What a face shows while checks run.
+/// What a face shows while checks run: called one at a time, from any thread, while the runner works; not to be used
+/// for calling the store.
 struct CheckProgress {
     std::function<void(const Check&)> started = [](const Check&) {};
     std::function<void(const Check&, Stream, std::string_view)> output = [](const Check&, Stream, std::string_view) {};
     std::function<void(const CheckReport&)> finished = [](const CheckReport&) {};
 };
 
-/// Runs the checks of a stage: those that come before in sandboxes over the resulting tree, those that come after
-/// looking at what runs. In the order of their needs; one whose needs did not pass is not run and not reported. A check
-/// that could not judge is tried again as often as its `retries` say; a no never is.
+/// Runs the checks of a stage: those that come before in sandboxes over the resulting tree, two at a time, those that
+/// come after, looking at what runs, one after the other. In the order of their needs; one whose needs did not pass is
+/// not run and not reported. A check that could not judge is tried again as often as its `retries` say; a no never is.
+/// Reports stand in the order of the stage's checks. Never throws for what a check does or demands.
 class CheckRunner {
   public:
     struct Surroundings {
         Sandboxes& sandboxes;
         Objects& objects;
-        const std::map<std::string, std::shared_ptr<const CheckKind>>& kinds;  // shared: the registry's own
-        const Clock& clock;
-        /// A check's settings as a confined command: limits, network, guarantees, environment.
-        std::function<CommandRequest(const Check& check, const Stage& stage)> confine;
-        std::vector<std::string> hostEnvironment;
+        const CheckKinds& kinds;
+        std::vector<std::string> hostEnvironment;  ///< NAME=value, of the caller
     };
-    explicit CheckRunner(Surroundings surroundings);
+    explicit CheckRunner(Surroundings surroundings) : around_(std::move(surroundings)) {}
 
     std::vector<CheckReport> before(const Pipeline& pipeline, const Stage& stage, const TreeUnderTest& tree,
                                     const CheckProgress& progress, std::stop_token cancel);

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "plugins/host/host_command.h"
 #include "policies/language/pipeline.h"
 #include "store/model/clock.h"
 #include "store/model/digest.h"
@@ -22,7 +24,7 @@ struct CheckAnswer {
     std::string reason;  ///< a line for a person: "exit code 1", "connection refused, 3 of 3 tries"
     std::string log;     ///< what it printed, within bounds
     /// Kernel, backend and version, guarantees, image: what the verdict was reached in.
-    Digest environment;
+    std::optional<Digest> environment;
     std::optional<std::int64_t> execution;  ///< e90, for one that ran in a sandbox
     std::int64_t wallMs = 0;
 };
@@ -33,9 +35,8 @@ struct CheckContext {
     /// Runs the check's words in a sandbox over the tree under test, under the check's limits and guarantees. Never
     /// weaker than asked: a demand that cannot be met is an errored answer with the reason and the cure.
     std::function<CheckAnswer(const std::vector<std::string>& words)> confined;
-    /// Runs on the host, in the tree that the stage holds; only for checks that come after.
-    std::function<HostOutcome(HostCommand command)> host;
-    const Clock& clock;
+    /// Runs the check's words on the host, in the tree that the stage shows; only for checks that come after.
+    std::function<CheckAnswer(const std::vector<std::string>& words)> onHost;
     std::stop_token cancel;
     /// Told what is going on, for a live view.
     std::function<void(std::string_view)> progress = [](std::string_view) {};
@@ -45,9 +46,12 @@ struct CheckContext {
 class CheckKind {
   public:
     virtual ~CheckKind() = default;
-    virtual std::string_view name() const = 0;
-    /// Ends within the check's timeout. Never throws for what is asked about.
+    /// Ends within the check's timeout. Never throws for what is asked about. `wallMs` and `environment` are filled in
+    /// by the caller where they are left out.
     virtual CheckAnswer run(const CheckContext& context) const = 0;
 };
+
+/// By name.
+using CheckKinds = std::map<std::string, std::unique_ptr<const CheckKind>, std::less<>>;
 
 }  // namespace gradus

@@ -22,17 +22,18 @@ void Registry::addDriver(DriverWords driver) {
     vocabulary_.drivers.push_back(std::move(driver));
 }
 
-void Registry::addCheckKind(CheckKindWords kind) {
-    if (vocabulary_.findCheckKind(kind.name) != nullptr)
-        throw Error(ErrorCode::kUsage, "check kind '{}' is registered twice", kind.name);
-    if (kind.keys.empty())
-        throw Error(ErrorCode::kUsage, "check kind '{}' has no key; its first one tells it from others", kind.name);
+void Registry::addCheckKind(CheckKindWords words, std::unique_ptr<CheckKind> kind) {
+    if (vocabulary_.findCheckKind(words.name) != nullptr)
+        throw Error(ErrorCode::kUsage, "check kind '{}' is registered twice", words.name);
+    if (words.keys.empty())
+        throw Error(ErrorCode::kUsage, "check kind '{}' has no key; its first one tells it from others", words.name);
     for (const CheckKindWords& other : vocabulary_.checkKinds)
-        if (findRow(other.keys, kind.keys.front().name) != nullptr)
+        if (findRow(other.keys, words.keys.front().name) != nullptr)
             throw Error(ErrorCode::kUsage, "check kinds '{}' and '{}' share the key '{}', which must tell them apart",
-                        other.name, kind.name, kind.keys.front().name);
-    refuseSharedKeys(kind.keys, "check", "check kind '" + kind.name + "'");
-    vocabulary_.checkKinds.push_back(std::move(kind));
+                        other.name, words.name, words.keys.front().name);
+    refuseSharedKeys(words.keys, "check", "check kind '" + words.name + "'");
+    if (kind) checkKinds_.emplace(words.name, std::move(kind));
+    vocabulary_.checkKinds.push_back(std::move(words));
 }
 
 void Registry::addBackend(BackendMaker backend) {

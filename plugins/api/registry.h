@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/api/check.h"
 #include "plugins/api/isolation.h"
 #include "policies/language/vocabulary.h"
 
@@ -24,17 +25,20 @@ class Registry {
     /// Each throws Error where the description contradicts one that is there: a name taken, a key that every stage or
     /// check already has, a check kind without a key of its own to be known by.
     void addDriver(DriverWords driver);
-    void addCheckKind(CheckKindWords kind);
+    /// Without `kind`, checks can be written down and read, not run.
+    void addCheckKind(CheckKindWords words, std::unique_ptr<CheckKind> kind = nullptr);
 
     /// In the order of what they cost, cheapest first.
     void addBackend(BackendMaker backend);
 
     const std::vector<BackendMaker>& backends() const { return backends_; }
+    const CheckKinds& checkKinds() const { return checkKinds_; }
     const Vocabulary& vocabulary() const { return vocabulary_; }
 
   private:
     Vocabulary vocabulary_;
     std::vector<BackendMaker> backends_;
+    CheckKinds checkKinds_;
 };
 
 }  // namespace gradus

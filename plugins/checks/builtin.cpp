@@ -3,8 +3,8 @@
 namespace gradus {
 
 void addBuiltinChecks(Registry& registry) {
-    registry.addCheckKind(commandCheckWords());
-    registry.addCheckKind(httpCheckWords());
+    registry.addCheckKind(commandCheckWords(), commandCheck());
+    registry.addCheckKind(httpCheckWords(), httpCheck());
 }
 
 }  // namespace gradus

@@ -128,6 +128,13 @@ void Layers::makeFrom(std::int64_t layer, int memory) const {
     finish(layer);
 }
 
+void Layers::makeFrom(std::int64_t layer, const ChangeLayer& change, const Objects& objects) const {
+    begin(layer);
+    makeDirectory(upper(layer));
+    writeChangeLayer(change, objects, openDirectory(upper(layer)).get());
+    finish(layer);
+}
+
 namespace {
 
 void beginPart(const fs::path& part) {
@@ -203,6 +210,16 @@ bool Layers::discard(std::int64_t layer) const {
     if (::rename(path.c_str(), trashName(root_ / "trash", path).c_str()) == 0) return true;
     if (errno != ENOENT) fail("discard", path);
     return false;
+}
+
+void Layers::remove(std::int64_t layer) const {
+    const fs::path trash = trashName(root_ / "trash", place(layer));
+    if (::rename(place(layer).c_str(), trash.c_str()) != 0) {
+        if (errno == ENOENT) return;
+        fail("remove", place(layer));
+    }
+    removeContents(openDirectory(trash).get());
+    ::rmdir(trash.c_str());
 }
 
 std::uint64_t Layers::emptyTrash() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/sandbox/change_layer.h"
 #include "store/file.h"
 
 namespace gradus {
@@ -32,6 +33,8 @@ class Layers {
     void renewWork(std::int64_t layer) const;
     /// A layer with what was written in memory.
     void makeFrom(std::int64_t layer, int memory) const;
+    /// A layer that shows a tree which does not exist yet, over the directory that the change is about.
+    void makeFrom(std::int64_t layer, const ChangeLayer& change, const Objects& objects) const;
     /// The same for a part; without `memory` an empty one that looks like `model`, unless it is there.
     void makePart(std::int64_t layer, const std::filesystem::path& target, int memory) const;
     void makePart(std::int64_t layer, const std::filesystem::path& target, const std::filesystem::path& model) const;
@@ -47,6 +50,8 @@ class Layers {
 
     /// Out of the way at once; the time it takes to delete is for emptyTrash() to spend. False if it was not there.
     bool discard(std::int64_t layer) const;
+    /// The same, and deleted at once.
+    void remove(std::int64_t layer) const;
     /// Deletes what was discarded; gives the bytes that were allocated to it.
     std::uint64_t emptyTrash() const;
 

@@ -1,9 +1,11 @@
 // Running commands: in a transient sandbox that goes with its command, and in a kept one.
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
+#include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
 
@@ -84,6 +86,7 @@ ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const Confiner& con
     report.err = std::move(outcome.err);
     report.failure = std::move(outcome.failure);
     report.leftBehind = outcome.leftBehind;
+    report.backendVersion = confiner.proofs.version;
     storeOutput(around, report);
     return report;
 }
@@ -332,6 +335,85 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
     notePlan(command, clone, plan, report);
     unfinished.isFinished();
     inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(report.execution); });
+    return report;
+}
+
+namespace {
+
+/// The layer of a tree that does not exist yet, for as long as a command runs over it. One that a crash leaves behind
+/// goes with the record of its sandbox.
+class LayerForNow {
+  public:
+    LayerForNow(const Layers& layers, std::int64_t layer) : layers_(layers), layer_(layer) {}
+    LayerForNow(const LayerForNow&) = delete;
+    LayerForNow& operator=(const LayerForNow&) = delete;
+    ~LayerForNow() {
+        try {
+            layers_.remove(layer_);
+        } catch (const std::exception&) {
+            // `gradus gc` finds it: nothing stands on it.
+        }
+    }
+    void make(const ResultingTree& tree, const Objects& objects) const {
+        struct stat owner {};
+        ::stat(tree.project.c_str(), &owner);
+        layers_.makeFrom(layer_, {tree.directory, tree.changes, tree.leftOut, owner.st_uid, owner.st_gid}, objects);
+    }
+
+  private:
+    const Layers& layers_;
+    std::int64_t layer_;
+};
+
+// A stage's target is hidden, unless it is where the tree is shown.
+void showProjectAnyway(CloneRequest& clone) {
+    std::erase_if(clone.hiddenPaths, [&](const fs::path& hidden) { return isWithin(clone.project, hidden); });
+}
+
+}  // namespace
+
+ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandRequest& command) {
+    reap();
+    const Confiner confiner = inside_->confinerFor(command);
+    const ProjectIdentity project = identify(tree.project);
+    CloneRequest clone = inside_->cloneRequest(project.path, command);
+    showProjectAnyway(clone);
+    SandboxDraft draft;
+    draft.kind = SandboxKind::kTransient;
+    draft.since = fileSystemNow();
+    draft.owner = inside_->me();
+    SandboxRecord record;
+    std::int64_t execution = 0;
+    inside_->write([&](SandboxWriter& writer, Writer& all) {
+        draft.project = all.project(project, all.actor(inside_->around.actor));
+        record = writer.create(draft);
+        execution = writer.start({record.id, *draft.owner, std::string(confiner.backend.name()), lowered(command),
+                                  command.arguments, clone.directory});
+    });
+    ExecutionReport report;
+    report.execution = inside_->notRun(confiner, command, execution, record.id);
+    const LayerForNow layer(inside_->layers(), record.layer);
+    std::unique_ptr<Sandbox> open;
+    Unfinished unfinished([this](const auto& work) { inside_->write(work); },
+                          [&](SandboxWriter& writer) {
+                              const bool lost = open && report.execution.verdict == Verdict::kSetupFailed;
+                              open.reset();
+                              if (lost) writer.lose({execution, record.id, *draft.owner});
+                              if (!lost) writer.finish(report.execution);
+                              writer.end(record.id, SandboxEnd::kFailed);
+                          });
+    layer.make(tree, inside_->objects());
+    clone.lowers = {inside_->layers().upper(record.layer), tree.directory};
+    const ClonePlan plan = planClone(clone);
+    open = confiner.backend.open(plan.workspace, command.limits, command.network, plan.identity);
+    report = inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, record.id);
+    open->close();
+    notePlan(command, clone, plan, report);
+    unfinished.isFinished();
+    inside_->write([&](SandboxWriter& writer, Writer&) {
+        writer.finish(report.execution);
+        writer.end(record.id, SandboxEnd::kDiscarded);
+    });
     return report;
 }
 

@@ -11,6 +11,7 @@
 #include "plugins/api/isolation.h"
 #include "stages/changes/harvest.h"
 #include "stages/sandbox/clone.h"
+#include "store/model/change_set.h"
 #include "store/model/execution.h"
 #include "store/model/sandbox.h"
 #include "store/objects.h"
@@ -60,9 +61,18 @@ struct TryRequest {
     bool withIgnored = false;
 };
 
+/// A tree that does not exist yet: a directory, and a change over it. Shown at the project's own path.
+struct ResultingTree {
+    std::filesystem::path project;     ///< real path
+    std::filesystem::path directory;   ///< what lies below, only read: the project itself, a release, a seed
+    std::vector<std::string> leftOut;  ///< relative paths of the directory that are not shown
+    ChangeSet changes;                 ///< every `before` holds in the directory
+};
+
 /// What one command did.
 struct ExecutionReport {
     Execution execution;
+    std::string backendVersion;
     /// What was captured, also where nothing of it was stored.
     CapturedStream out;
     CapturedStream err;
@@ -174,6 +184,10 @@ class Sandboxes {
     /// Clone, run, harvest: two durable commits in all, unless the caller is asked. Throws SetupError when the sandbox
     /// cannot be built as asked; nothing but its record is left then.
     Trial attempt(const TryRequest& request);
+
+    /// Runs a command over a tree that does not exist yet. Whatever it writes goes with it. Its record is that of a
+    /// transient sandbox. Throws as attempt() does.
+    ExecutionReport runOver(const ResultingTree& tree, const CommandRequest& command);
 
     /// A kept sandbox; nothing runs yet.
     SandboxRecord create(const CreateRequest& request);

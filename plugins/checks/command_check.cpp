@@ -2,6 +2,20 @@
 
 namespace gradus {
 
+namespace {
+
+class CommandCheck final : public CheckKind {
+  public:
+    CheckAnswer run(const CheckContext& context) const override {
+        const std::vector<std::string> words = context.check.settings.list("run");
+        return context.check.settings.text("on") == "host" ? context.onHost(words) : context.confined(words);
+    }
+};
+
+}  // namespace
+
+std::unique_ptr<CheckKind> commandCheck() { return std::make_unique<CommandCheck>(); }
+
 CheckKindWords commandCheckWords() {
     return {.name = "command",
             .documentation = "Runs a command; exit code 0 is a yes.",

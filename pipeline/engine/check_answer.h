@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plugins/api/check.h"
+#include "plugins/host/host_command.h"
+#include "stages/sandbox/sandboxes.h"
+
+namespace gradus {
+
+// What a run means as an answer (docs/checks.md): whether it said no, or could not judge.
+
+CheckAnswer answerOf(const ExecutionReport& report, bool cancelled);
+CheckAnswer answerOf(const HostOutcome& outcome);
+/// It could not judge: the fault, and the way out where one is known.
+CheckAnswer erroredBy(const std::exception& fault);
+
+/// What a check is, for its evidence: kind, settings, and what its stage and policy demand of it; of variables that are
+/// passed in, the values.
+Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std::string>& environment);
+
+/// The environment of what runs on the host itself.
+Digest hostEnvironmentDigest();
+
+}  // namespace gradus

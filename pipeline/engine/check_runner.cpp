@@ -1,0 +1,233 @@
+#include "pipeline/engine/check_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "pipeline/engine/check_answer.h"
+#include "pipeline/engine/check_schedule.h"
+#include "pipeline/engine/confinement.h"
+#include "plugins/host/host_command.h"
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Checks usually keep a machine busy by themselves; more at once would mostly wait for each other.
+constexpr std::size_t kAtOnce = 2;
+
+/// The worst first.
+constexpr std::array kByWeight{Cause::kFailed, Cause::kCancelled, Cause::kTimedOut, Cause::kErrored};
+
+void limitTime(const Check& check, Limits& limits) {
+    const auto most = static_cast<std::uint64_t>(check.settings.duration("timeout").count());
+    auto& wall = limits[LimitName::kWallTime];
+    if (most > 0 && (!wall || wall->value > most)) wall = Limit{most, true};
+}
+
+std::vector<std::string> withVariables(std::vector<std::string> environment, const std::vector<std::string>& set) {
+    for (const std::string& variable : set) {
+        const std::size_t equals = variable.find('=');
+        if (equals == std::string::npos) continue;  // passed in by name: it is there, or not set
+        const std::string name = variable.substr(0, equals + 1);
+        std::erase_if(environment, [&](const std::string& other) { return other.starts_with(name); });
+        environment.push_back(variable);
+    }
+    return environment;
+}
+
+/// One round of a stage's checks.
+class Round {
+  public:
+    struct Subject {
+        const Pipeline& pipeline;
+        const Stage& stage;
+        const TreeUnderTest* tree;  ///< of checks that come before
+        const fs::path* directory;  ///< of those that come after
+        const Evidence& evidence;
+        const CheckProgress& progress;
+        std::stop_token cancel;
+    };
+    Round(const CheckRunner::Surroundings& around, const Subject& subject, CheckWhen when)
+        : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {}
+
+    std::vector<CheckReport> run(std::size_t atOnce) {
+        {
+            std::vector<std::jthread> others;
+            for (std::size_t i = 1; i < std::min(atOnce, schedule_.size()); ++i)
+                others.emplace_back([this] { work(); });
+            work();
+        }
+        return inOrder();
+    }
+
+  private:
+    void work() {
+        while (const Check* check = schedule_.next()) {
+            show([&] { subject_.progress.started(*check); });
+            CheckReport report = judge(*check);
+            const bool goesOn = !report.moved && report.answer.verdict != Cause::kCancelled;
+            schedule_.finish(*check, report.answer.verdict == Cause::kPassed);
+            if (!goesOn) schedule_.stop();
+            show([&] { subject_.progress.finished(report); });
+            const std::lock_guard guard(mutex_);
+            reports_.emplace(check->name, std::move(report));
+        }
+    }
+
+    CheckReport judge(const Check& check) {
+        CheckReport report;
+        const int most = 1 + static_cast<int>(check.settings.number("retries"));
+        const auto started = std::chrono::steady_clock::now();
+        for (report.attempts = 1;; ++report.attempts) {
+            report.answer = attempt(check, report.moved);
+            const bool isDone = report.answer.verdict != Cause::kErrored || report.moved;
+            if (isDone || report.attempts >= most || subject_.cancel.stop_requested()) break;
+        }
+        report.check = check.name;
+        report.answer.wallMs =
+            std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - started).count();
+        report.evidence = subject_.evidence;
+        report.evidence.check = checkDigest(subject_.stage, check, around_.hostEnvironment);
+        report.evidence.environment = report.answer.environment.value_or(hostEnvironmentDigest());
+        keepLog(report);
+        return report;
+    }
+
+    CheckAnswer attempt(const Check& check, bool& moved) {
+        try {
+            if (subject_.cancel.stop_requested()) return cancelled();
+            if ((moved = hasMoved())) return voided();
+            const auto kind = around_.kinds.find(check.kind);
+            if (kind == around_.kinds.end())
+                throw Error(ErrorCode::kInfrastructure, "checks of kind '{}' cannot be run here", check.kind);
+            CheckAnswer answer = kind->second->run(contextFor(check));
+            if ((moved = hasMoved())) return voided(std::move(answer));
+            return answer;
+        } catch (const std::exception& fault) {
+            return erroredBy(fault);
+        }
+    }
+
+    CheckContext contextFor(const Check& check) {
+        return {
+            .check = check,
+            .confined = [this, &check](const auto& words) { return runConfined(check, words); },
+            .onHost = [this, &check](const auto& words) { return runOnHost(check, words); },
+            .cancel = subject_.cancel,
+            .progress = [this, &check](std::string_view line) { tell(check, Stream::kOut, std::string(line) + "\n"); }};
+    }
+
+    CheckAnswer runConfined(const Check& check, const std::vector<std::string>& words) {
+        if (subject_.tree == nullptr)
+            throw Error(ErrorCode::kNotAllowed, "check '{}' runs in a sandbox and comes after, where none is",
+                        check.name)
+                .hint("write on = \"host\", or when = \"before\"");
+        const TreeUnderTest& tree = *subject_.tree;
+        CommandRequest request = confinedCheck(subject_.pipeline, subject_.stage, check, tree.project);
+        request.arguments = words;
+        request.cancel = subject_.cancel;
+        request.live = [this, &check](Stream stream, std::string_view bytes) { tell(check, stream, bytes); };
+        limitTime(check, request.limits);
+        const ExecutionReport report =
+            around_.sandboxes.runOver({tree.project, tree.directory, tree.leftOut, tree.changes}, request);
+        return answerOf(report, subject_.cancel.stop_requested());
+    }
+
+    CheckAnswer runOnHost(const Check& check, const std::vector<std::string>& words) {
+        if (subject_.directory == nullptr)
+            throw Error(ErrorCode::kNotAllowed, "check '{}' runs on the host, and nothing is there before", check.name)
+                .hint("write on = \"sandbox\", or when = \"after\"");
+        HostCommand command;
+        command.arguments = words;
+        command.environment = withVariables(around_.hostEnvironment, check.settings.list("env"));
+        command.directory = (*subject_.directory / check.settings.text("directory")).lexically_normal();
+        command.timeout = check.settings.duration("timeout");
+        command.cancel = subject_.cancel;
+        command.live = [this, &check](Stream stream, std::string_view bytes) { tell(check, stream, bytes); };
+        return answerOf(gradus::runOnHost(command));
+    }
+
+    bool hasMoved() {
+        if (subject_.tree == nullptr || !subject_.tree->now) return false;
+        const std::lock_guard guard(looking_);
+        return subject_.tree->now() != subject_.tree->was;
+    }
+
+    static CheckAnswer cancelled() {
+        CheckAnswer answer;
+        answer.verdict = Cause::kCancelled;
+        answer.reason = "cancelled";
+        return answer;
+    }
+
+    static CheckAnswer voided(CheckAnswer answer = {}) {
+        answer.verdict = Cause::kErrored;
+        answer.reason = "the files below moved while it looked at them, so its answer is about no tree that is there";
+        return answer;
+    }
+
+    void keepLog(CheckReport& report) {
+        try {
+            if (!report.answer.log.empty()) report.log = around_.objects.put(report.answer.log);
+        } catch (const std::exception& fault) {
+            // Without its log a verdict is not evidence that anybody could look into.
+            report.answer = erroredBy(fault);
+        }
+    }
+
+    void tell(const Check& check, Stream stream, std::string_view bytes) {
+        show([&] { subject_.progress.output(check, stream, bytes); });
+    }
+
+    template <typename Show>
+    void show(const Show& what) {
+        const std::lock_guard guard(showing_);
+        what();
+    }
+
+    std::vector<CheckReport> inOrder() {
+        std::vector<CheckReport> all;
+        for (const std::string& name : subject_.stage.checks)
+            if (const auto found = reports_.find(name); found != reports_.end())
+                all.push_back(std::move(found->second));
+        return all;
+    }
+
+    const CheckRunner::Surroundings& around_;
+    const Subject& subject_;
+    CheckSchedule schedule_;
+    std::mutex mutex_;
+    std::map<std::string, CheckReport> reports_;
+    std::mutex showing_;
+    std::mutex looking_;
+};
+
+}  // namespace
+
+std::vector<CheckReport> CheckRunner::before(const Pipeline& pipeline, const Stage& stage, const TreeUnderTest& tree,
+                                             const CheckProgress& progress, std::stop_token cancel) {
+    const Round::Subject subject{pipeline, stage, &tree, nullptr, tree.evidence, progress, std::move(cancel)};
+    return Round(around_, subject, CheckWhen::kBefore).run(kAtOnce);
+}
+
+std::vector<CheckReport> CheckRunner::after(const Pipeline& pipeline, const Stage& stage, const fs::path& directory,
+                                            const Evidence& evidence, const CheckProgress& progress,
+                                            std::stop_token cancel) {
+    const Round::Subject subject{pipeline, stage, nullptr, &directory, evidence, progress, std::move(cancel)};
+    return Round(around_, subject, CheckWhen::kAfter).run(1);
+}
+
+Cause verdictOf(const std::vector<CheckReport>& reports) {
+    for (const Cause cause : kByWeight)
+        if (std::any_of(reports.begin(), reports.end(), [&](const auto& r) { return r.answer.verdict == cause; }))
+            return cause;
+    return Cause::kPassed;
+}
+
+}  // namespace gradus
