@@ -5,7 +5,7 @@ set -euo pipefail
 # Debian packages by what needs them. A command installs only its own, and says which.
 needed_to_build=(
     g++ cmake ninja-build ccache
-    libbenchmark-dev libfmt-dev libgit2-dev libgtest-dev librapidcheck-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
+    libbenchmark-dev libfmt-dev libgit2-dev libgtest-dev libpoco-dev librapidcheck-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
     libtomlplusplus-dev libzstd-dev nlohmann-json3-dev
 )
 # clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
