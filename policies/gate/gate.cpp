@@ -4,6 +4,7 @@
 
 #include "policies/gate/consent.h"
 #include "policies/gate/gates.h"
+#include "policies/gate/overrides.h"
 
 namespace gradus {
 
@@ -14,14 +15,24 @@ struct GateRow {
     GateAnswer (*answer)(const GateInput& input);
 };
 
+// In the order of kGates: first what nobody can talk away, last what people are asked for.
 constexpr std::array kTable{
-    GateRow{Gate::kVerified, verifiedGate},
+    GateRow{Gate::kHalt, haltGate},
+    GateRow{Gate::kQuarantine, quarantineGate},
+    GateRow{Gate::kVeto, vetoGate},
     GateRow{Gate::kHold, holdGate},
+    GateRow{Gate::kPin, pinGate},
+    GateRow{Gate::kVerified, verifiedGate},
     GateRow{Gate::kWindow, windowGate},
+    GateRow{Gate::kQueue, queueGate},
     GateRow{Gate::kFreshness, freshnessGate},
     GateRow{Gate::kEvidence, evidenceGate},
+    GateRow{Gate::kCeiling, ceilingGate},
     GateRow{Gate::kRules, rulesGate},
     GateRow{Gate::kProtectedPaths, protectedPathsGate},
+    GateRow{Gate::kTests, testsGate},
+    GateRow{Gate::kRisk, riskGate},
+    GateRow{Gate::kBudget, budgetGate},
     GateRow{Gate::kAlone, aloneGate},
     GateRow{Gate::kApprovals, approvalsGate},
 };
@@ -70,11 +81,9 @@ bool Decision::asks() const {
 Decision decide(const Facts& facts, const Stage& stage, const Pipeline& pipeline, const Zones& zones, Time now) {
     const GateInput input{facts, stage, pipeline, zones, now};
     Decision decision;
-    for (const auto& gate : kGates) {
-        const auto row =
-            std::find_if(kTable.begin(), kTable.end(), [&](const GateRow& r) { return r.gate == gate.value; });
-        decision.gates.push_back(row != kTable.end() ? row->answer(input)
-                                                     : notApplicable(gate.value, "not looked at yet"));
+    for (const GateRow& row : kTable) {
+        decision.gates.push_back(row.answer(input));
+        applyOverride(input, decision.gates.back());
     }
     for (const ApprovalFact& approval : facts.approvals) {
         const std::string why = whyItDoesNotCount(facts, approval);

@@ -21,12 +21,13 @@ bool binds(const HoldFact& hold, const GateInput& input) {
     return !hold.onlyMachines || input.facts.promoter.kind != ActorKind::kPerson;
 }
 
-/// The one that lasts longest, and of those the oldest: the same whatever the order of the facts.
+/// The one that lasts longest, of those one that holds everybody, and of those the oldest: the same whatever the order
+/// of the facts.
 bool isWeightier(const HoldFact& a, const HoldFact& b) {
     const Time aUntil = a.until.value_or(Time::max());
     const Time bUntil = b.until.value_or(Time::max());
     if (aUntil != bUntil) return aUntil > bUntil;
-    return std::tie(a.at, a.by, a.reason) < std::tie(b.at, b.by, b.reason);
+    return std::tie(a.onlyMachines, a.at, a.by, a.reason) < std::tie(b.onlyMachines, b.at, b.by, b.reason);
 }
 
 }  // namespace

@@ -48,6 +48,10 @@ std::vector<Binding> bindingsOf(const GateInput& input) {
     return bindings;
 }
 
+Time changeAfter(const Binding& binding, Time time) {
+    return binding.time ? binding.time->nextChange(time).value_or(Time::max()) : Time::max();
+}
+
 /// The window that keeps the stage closed at that time, or nullptr: a deny that is on, or, where there are allows and
 /// none is on, the first of them.
 const Binding* closingAt(const std::vector<Binding>& bindings, Time time) {
@@ -64,18 +68,17 @@ const Binding* closingAt(const std::vector<Binding>& bindings, Time time) {
 }
 
 /// The next moment at which open becomes closed or the other way round. Between the moments at which single windows
-/// change nothing does.
+/// change nothing does; each window is asked again only when its own moment has come.
 std::optional<Time> nextFlip(const std::vector<Binding>& bindings, Time now) {
     const bool isClosed = closingAt(bindings, now) != nullptr;
+    std::vector<Time> changes;
+    for (const Binding& binding : bindings) changes.push_back(changeAfter(binding, now));
     for (int i = 0; i < kMostMoments; ++i) {
-        std::optional<Time> moment;
-        for (const Binding& binding : bindings) {
-            const auto change = binding.time ? binding.time->nextChange(now) : std::nullopt;
-            if (change && (!moment || *change < *moment)) moment = change;
-        }
-        if (!moment) return std::nullopt;
-        if ((closingAt(bindings, *moment) != nullptr) != isClosed) return moment;
-        now = *moment;
+        const Time moment = *std::min_element(changes.begin(), changes.end());
+        if (moment == Time::max()) return std::nullopt;
+        if ((closingAt(bindings, moment) != nullptr) != isClosed) return moment;
+        for (std::size_t j = 0; j < changes.size(); ++j)
+            if (changes[j] == moment) changes[j] = changeAfter(bindings[j], moment);
     }
     return std::nullopt;
 }

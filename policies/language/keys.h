@@ -95,4 +95,7 @@ const std::vector<std::string>& guaranteeNames();
 /// Who acts: person, agent, daemon, ci.
 const std::vector<std::string>& actorKinds();
 
+/// The gates that a policy may let people override (policies/gate/gate.h has all of them).
+const std::vector<std::string>& overridableGates();
+
 }  // namespace gradus

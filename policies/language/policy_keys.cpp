@@ -25,6 +25,14 @@ const std::vector<std::string>& actorKinds() {
     return kinds;
 }
 
+const std::vector<std::string>& overridableGates() {
+    // Not among them: what would put unproven bytes into a stage, or take somebody's no away unheard.
+    static const std::vector<std::string> gates{"hold",    "pin",   "verified", "window",          "queue",
+                                                "ceiling", "rules", "tests",    "protected-paths", "risk",
+                                                "budget",  "alone", "approvals"};
+    return gates;
+}
+
 Section policySection() {
     return {"policy",
             Shape::kNamed,
@@ -128,6 +136,13 @@ Section policySection() {
                  .documentation = "A change that touches one of these needs a person.",
                  .example = "[\"migrations/**\"]",
                  .stricter = kUnion},
+                {.name = "overridable",
+                 .type = kChoiceList,
+                 .documentation = "Gates that a person with the role `override` may open once, with a reason.",
+                 .example = "[\"window\"]",
+                 .fallback = "[\"window\", \"hold\", \"pin\", \"verified\", \"budget\", \"risk\", \"ceiling\"]",
+                 .choices = overridableGates(),
+                 .stricter = kSubset},
                 {.name = "test-paths",
                  .type = kGlobList,
                  .documentation = "Tests: a change that weakens one of these needs a person.",

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "policies/gate/gates.h"
+
+namespace gradus {
+
+/// The role whose people may override: [role.override], or the system group of that name.
+constexpr const char* kOverrideRole = "override";
+
+/// Opens a closed gate that somebody overrode for this promotion: a person who holds the role, on a gate that the
+/// policy lists in `overridable`. Consent to a change that one made oneself cannot be had this way either.
+void applyOverride(const GateInput& input, GateAnswer& answer);
+
+}  // namespace gradus
