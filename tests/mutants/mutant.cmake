@@ -68,3 +68,15 @@ function(gradus_jail_mutant name source)
     target_link_options(jail_${name} PRIVATE -static -fno-sanitize=all)
     target_link_libraries(jail_${name} PRIVATE gradus::jail_parts gradus::warnings)
 endfunction()
+
+# gradus_gate_mutant(NAME TEST SOURCE old new [old new …]): the promises of the decision with the mutated SOURCE. TEST, one
+# of GateInvariant, must fail.
+function(gradus_gate_mutant name test source)
+    gradus_mutate(gate_${name} ${source} mutated ${ARGN})
+    set(program gate_mutant_${name})
+    add_executable(${program} $<TARGET_OBJECTS:gate_invariants> ${mutated})
+    target_link_libraries(${program} PRIVATE gradus::stages GTest::gtest GTest::gtest_main gradus::warnings)
+    add_test(NAME ${program} COMMAND ${program} --gtest_filter=GateInvariant.${test})
+    set_tests_properties(${program} PROPERTIES TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
+        PASS_REGULAR_EXPRESSION "FAILED  . GateInvariant.${test}")
+endfunction()
