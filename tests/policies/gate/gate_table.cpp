@@ -97,7 +97,8 @@ void setMoved(Situation& now, const std::string& text) {
 void setVerified(Situation& now, const std::string& text) {
     const auto [stage, what] = halves(text, ':');
     auto& all = now.facts.verified;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& fact) { return fact.stage == stage; });
+    const auto found =
+        std::find_if(all.begin(), all.end(), [name = stage](const auto& fact) { return fact.stage == name; });
     if (found == all.end()) return;
     if (what == "missing")
         all.erase(found);
