@@ -5,6 +5,7 @@
 
 #include "pipeline/cli/host.h"
 #include "store/model/error.h"
+#include "tests/support/scratch.h"
 
 namespace gradus {
 
@@ -13,12 +14,6 @@ class StringSink final : public Sink {
     void write(std::string_view bytes) override { text += bytes; }
     void flush() override {}
     std::string text;
-};
-
-class StillClock final : public Clock {
-  public:
-    Time now() const override { return time; }
-    Time time = fromMillis(1'772'366'400'000);  // 2026-03-01T12:00:00Z
 };
 
 /// A world in memory: what was said is kept in `outText` and `errText`.
@@ -47,7 +42,7 @@ class FakeHost final : public Host {
     StringSink errText;
     Terminal facts;
     std::optional<std::string> answer;  ///< nothing: there is no terminal to ask at
-    StillClock time;
+    test::FakeClock time;
     std::map<std::string, std::string> variables = {{"TERM", "xterm"}};
     std::filesystem::path here = "/home/me";
 };
