@@ -100,6 +100,20 @@ HostCounts countHost() {
     return counts;
 }
 
+void expectNothingLeft(const HostCounts& before) {
+    HostCounts after = countHost();
+    // A jail that another test killed may be dead and not yet cleaned up after.
+    for (int i = 0; i < 500 && after.cgroups > before.cgroups; ++i) {
+        ::usleep(10'000);
+        after = countHost();
+    }
+    EXPECT_EQ(after.processes, before.processes) << "a process was left behind";
+    EXPECT_EQ(after.mounts, before.mounts) << "a mount was left behind";
+    // Fewer is no fault: those of another test's jail that was killed count here until somebody removes them.
+    EXPECT_LE(after.cgroups, before.cgroups) << "a control group was left behind";
+    EXPECT_EQ(after.descriptors, before.descriptors) << "a descriptor was left behind";
+}
+
 HostProject::HostProject(const Identity& owner, const fs::path& parent) : owner_(owner) {
     std::string name = (parent / "gradus-test-XXXXXX").native();
     if (::mkdtemp(name.data()) == nullptr)
@@ -154,16 +168,7 @@ std::unique_ptr<IsolationBackend> makeBackend(const Clock& clock) {
 
 void SandboxTest::TearDown() {
     backend_.reset();  // and what it keeps for later
-    HostCounts after = countHost();
-    // A jail that another test killed may be dead and not yet cleaned up after.
-    for (int i = 0; i < 500 && after.cgroups > before_.cgroups; ++i) {
-        ::usleep(10'000);
-        after = countHost();
-    }
-    EXPECT_EQ(after.processes, before_.processes) << "a process was left behind";
-    EXPECT_EQ(after.mounts, before_.mounts) << "a mount was left behind";
-    EXPECT_LE(after.cgroups, before_.cgroups) << "a control group was left behind";
-    EXPECT_EQ(after.descriptors, before_.descriptors) << "a descriptor was left behind";
+    expectNothingLeft(before_);
 }
 
 bool SandboxTest::isRoot() { return ::geteuid() == 0; }

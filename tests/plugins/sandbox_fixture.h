@@ -22,6 +22,8 @@ struct HostCounts {
     bool operator==(const HostCounts&) const = default;
 };
 HostCounts countHost();
+/// Fails the test if there is more now than there was; waits a while for what is on its way out.
+void expectNothingLeft(const HostCounts& before);
 
 /// A project of a few files on the host, owned by the user a sandbox runs as; removed at the end.
 class HostProject {

@@ -17,18 +17,7 @@ using test::told;
 using test::writeText;
 using Lines = std::vector<std::string>;
 
-class BaseMovedTest : public testing::Test {
-  protected:
-    void SetUp() override {
-        ::umask(022);
-        if (const auto reason = test::enterMounts()) GTEST_SKIP() << *reason;
-        rig_.emplace();
-    }
-    OverlayRig& rig() { return *rig_; }
-    fs::path base(std::string_view name) { return rig_->base / name; }
-    fs::path in(std::string_view name) { return rig_->merged / name; }
-    std::optional<OverlayRig> rig_;
-};
+class BaseMovedTest : public test::OverlayTest {};
 
 TEST_F(BaseMovedTest, MarksAFileThatTheUserEditedMeanwhile) {
     writeText(base("f"), "start");

@@ -13,29 +13,16 @@ namespace gradus {
 namespace {
 
 namespace fs = std::filesystem;
-using test::OverlayRig;
 using test::told;
 using test::writeText;
 using Lines = std::vector<std::string>;
 
-class HarvestTest : public testing::Test {
+class HarvestTest : public test::OverlayTest {
   protected:
-    void SetUp() override {
-        ::umask(022);
-        if (const auto reason = test::enterMounts()) GTEST_SKIP() << *reason;
-        rig_.emplace();
-    }
-
     const PathChange& only(const Harvest& harvest) {
         EXPECT_EQ(harvest.changes.changes().size(), 1U);
         return harvest.changes.changes().at(0);
     }
-
-    OverlayRig& rig() { return *rig_; }
-    fs::path base(std::string_view name) { return rig_->base / name; }
-    fs::path in(std::string_view name) { return rig_->merged / name; }
-
-    std::optional<OverlayRig> rig_;
 };
 
 // OV28, OV27

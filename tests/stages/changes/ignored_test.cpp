@@ -9,27 +9,20 @@ namespace gradus {
 namespace {
 
 namespace fs = std::filesystem;
-using test::OverlayRig;
 using test::told;
 using test::writeText;
 using Lines = std::vector<std::string>;
 
-class IgnoredTest : public testing::Test {
+class IgnoredTest : public test::OverlayTest {
   protected:
     void SetUp() override {
-        ::umask(022);
-        if (const auto reason = test::enterMounts()) GTEST_SKIP() << *reason;
         if (!test::hasGit()) GTEST_SKIP() << "git is not installed";
-        rig_.emplace();
-        fs::create_directories(base("src"));
+        OverlayTest::SetUp();
+        if (!IsSkipped()) fs::create_directories(base("src"));
     }
     void commit(const std::string& first = "true") {
-        test::shell(rig_->base, "git init -q . && " + first + " && git add -A && git commit -qm x");
+        test::shell(rig().base, "git init -q . && " + first + " && git add -A && git commit -qm x");
     }
-    OverlayRig& rig() { return *rig_; }
-    fs::path base(std::string_view name) { return rig_->base / name; }
-    fs::path in(std::string_view name) { return rig_->merged / name; }
-    std::optional<OverlayRig> rig_;
 };
 
 TEST_F(IgnoredTest, CountsANewIgnoredDirectoryByItsFiles) {

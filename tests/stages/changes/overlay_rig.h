@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -125,6 +126,22 @@ class OverlayRig {
     const std::filesystem::path base;
     const std::filesystem::path merged;
     timespec since{};
+};
+
+/// Every test plays on an overlay of its own.
+class OverlayTest : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        ::umask(022);
+        if (const auto reason = enterMounts()) GTEST_SKIP() << *reason;
+        rig_.emplace();
+    }
+    OverlayRig& rig() { return *rig_; }
+    std::filesystem::path base(std::string_view name) { return rig_->base / name; }
+    std::filesystem::path in(std::string_view name) { return rig_->merged / name; }
+
+  private:
+    std::optional<OverlayRig> rig_;
 };
 
 inline Entry fileEntry(std::string_view text, std::uint32_t mode = 0644) {

@@ -40,17 +40,7 @@ SandboxesTest::SandboxesTest()
 
 void SandboxesTest::TearDown() {
     side_.reset();
-    HostCounts after = countHost();
-    // A jail that another test killed may be dead and not yet cleaned up after.
-    for (int i = 0; i < 500 && after.cgroups > before_.cgroups; ++i) {
-        ::usleep(10'000);
-        after = countHost();
-    }
-    EXPECT_EQ(after.processes, before_.processes) << "a process was left behind";
-    EXPECT_EQ(after.mounts, before_.mounts) << "a mount was left behind";
-    // Fewer is no fault: those of another test's jail that was killed count here until somebody removes them.
-    EXPECT_LE(after.cgroups, before_.cgroups) << "a control group was left behind";
-    EXPECT_EQ(after.descriptors, before_.descriptors) << "a descriptor was left behind";
+    expectNothingLeft(before_);
 }
 
 Store& SandboxesTest::store() {
