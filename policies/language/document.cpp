@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "store/model/utf8.h"
 
@@ -112,17 +113,17 @@ std::size_t charactersIn(std::string_view line) {
     return count;
 }
 
-/// The parser points behind a repeated key, at its value; people look for the key.
-Span keyOfLine(std::string_view line, Span span) {
+/// The parser points behind a repeated key, at its value; people look for the key. Nothing where it is not at the start
+/// of the line: in a header, or inside an inline table.
+std::optional<Span> keyOfLine(std::string_view line, Position value) {
     const std::size_t first = line.find_first_not_of(" \t");
     const std::size_t equals = line.find('=');
-    if (first == std::string_view::npos || equals == std::string_view::npos || line[first] == '[') return span;
-    // Inside an inline table the key is not at the start of the line.
+    if (first == std::string_view::npos || equals == std::string_view::npos || line[first] == '[') return std::nullopt;
     const std::size_t brace = line.find('{');
-    if (brace != std::string_view::npos && brace + 1 < span.begin.column) return span;
+    if (brace != std::string_view::npos && brace + 1 < value.column) return std::nullopt;
     const std::size_t last = line.find_last_not_of(" \t", equals - 1);
     const auto begin = static_cast<std::uint32_t>(first + 1);
-    return {{span.begin.line, begin}, {span.begin.line, static_cast<std::uint32_t>(last + 2)}};
+    return Span{{value.line, begin}, {value.line, static_cast<std::uint32_t>(last + 2)}};
 }
 
 Diagnostic syntaxError(const SourceText& source, const toml::parse_error& error) {
@@ -133,7 +134,7 @@ Diagnostic syntaxError(const SourceText& source, const toml::parse_error& error)
     const auto length = static_cast<std::uint32_t>(charactersIn(source.line(span.begin.line)));
     span.begin.column = std::clamp<std::uint32_t>(span.begin.column, 1, length + 1);
     span.end = {span.begin.line, span.begin.column + 1};
-    if (row.code == "duplicate") span = keyOfLine(source.line(span.begin.line), span);
+    if (row.code == "duplicate") span = keyOfLine(source.line(span.begin.line), span.begin).value_or(span);
     Diagnostic diagnostic = diagnosticAt(source, span, row.code);
     diagnostic.message = row.message;
     diagnostic.reason = row.reason;
@@ -141,17 +142,67 @@ Diagnostic syntaxError(const SourceText& source, const toml::parse_error& error)
     return diagnostic;
 }
 
+// The parser stops at a key that is set a second time. Under another name it is read over, and left out afterwards, so
+// that whatever else is wrong with the file is found too.
+class RepeatedKeys {
+  public:
+    explicit RepeatedKeys(const SourceText& source) : source_(source), bytes_(source.bytes()) {}
+
+    const std::string& bytes() const { return bytes_; }
+
+    /// Then it is of our own making: what looked like the key was only a part of it.
+    bool wasRenamed(const Diagnostic& problem) const { return lines_.contains(problem.span.begin.line); }
+
+    /// False: this problem is another one, or the key cannot be told from its line.
+    bool rename(const Diagnostic& problem) {
+        const std::uint32_t line = problem.span.begin.line;
+        const auto key = keyOfLine(source_.line(line), problem.span.end);
+        if (problem.code != "duplicate" || !key || lines_.size() == kMostRenamed || !lines_.insert(line).second)
+            return false;
+        const std::size_t begin = startOf(line) + key->begin.column - 1;
+        bytes_.replace(begin, key->end.column - key->begin.column, fmt::format("set-before-{}", line));
+        return true;
+    }
+
+    void removeFrom(Node& table) const {
+        std::erase_if(table.entries, [&](const Entry& entry) { return lines_.contains(entry.keySpan.begin.line); });
+        for (Entry& entry : table.entries) removeFrom(entry.value);
+        for (Node& item : table.items) removeFrom(item);
+    }
+
+  private:
+    static constexpr std::size_t kMostRenamed = 64;
+
+    std::size_t startOf(std::uint32_t line) const {
+        std::size_t start = 0;
+        for (; line > 1; --line) start = bytes_.find('\n', start) + 1;
+        return start;
+    }
+
+    const SourceText& source_;
+    std::string bytes_;
+    std::set<std::uint32_t> lines_;
+};
+
 }  // namespace
 
 std::optional<Node> parseDocument(const SourceText& source, std::vector<Diagnostic>& diagnostics) {
     const std::vector<Diagnostic> problems = inspectBytes(source);
     diagnostics.insert(diagnostics.end(), problems.begin(), problems.end());
     if (!problems.empty()) return std::nullopt;
-    try {
-        return convert(toml::parse(source.bytes()));
-    } catch (const toml::parse_error& error) {
-        diagnostics.push_back(syntaxError(source, error));
-        return std::nullopt;
+    RepeatedKeys repeated(source);
+    while (true) {
+        try {
+            Node root = convert(toml::parse(repeated.bytes()));
+            repeated.removeFrom(root);
+            return root;
+        } catch (const toml::parse_error& error) {
+            Diagnostic problem = syntaxError(source, error);
+            const bool isNew = !repeated.wasRenamed(problem);
+            const bool goesOn = repeated.rename(problem);
+            if (isNew) diagnostics.push_back(std::move(problem));
+            if (!goesOn) return std::nullopt;
+        }
     }
 }
 

@@ -91,7 +91,7 @@ TEST(BadInput, SaysSyntaxErrorsInItsOwnWords) {
              Syntax{"a = \"abc\nb = 1\n", {1, 9}, "this text is not closed or holds a control character"},
              Syntax{"a = 'abc\n", {1, 9}, "this text is not closed or holds a control character"},
              Syntax{"a = \"abc", {1, 9}, "this text is not closed"},
-             Syntax{"a = 1\na = 2\n", {2, 1}, "this key is already set"},
+             Syntax{"[pipeline]\nname='x'\nstages=['sandbox']\nname='y'\n", {4, 1}, "this key is already set"},
              Syntax{"[a]\n[a]\n", {2, 1}, "this table is already defined"},
              Syntax{"a = \n", {1, 5}, "a value is missing"},
              Syntax{"[x\n", {1, 3}, "this section header is not closed"},

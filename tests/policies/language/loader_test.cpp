@@ -242,12 +242,49 @@ TEST(Loader, AsksForADriverWhereTheNameSaysNothing) {
     EXPECT_EQ(found.span.begin, (Position{3, 11}));
 }
 
+TEST(Loader, TakesAStageThatIsNearlyAKnownOneForATypo) {
+    EXPECT_EQ(onlyDiagnostic(loadText("[pipeline]\nname = \"x\"\nstages = [\"sandbox\", \"locl\"]\n")).hint,
+              "did you mean 'local'?");
+    const LoadResult mistyped = loadText(
+        "[pipeline]\nname = \"x\"\nstages = [\"prodution\"]\n[stage.production]\ndriver = \"branch\"\nbranch = "
+        "\"x\"\n");
+    ASSERT_FALSE(mistyped.diagnostics.empty());
+    EXPECT_EQ(mistyped.diagnostics.front().hint, "did you mean 'production'?");
+    const std::string hint = onlyDiagnostic(loadText("[pipeline]\nname = \"x\"\nstages = [\"canary\"]\n")).hint;
+    EXPECT_EQ(hint.find("did you mean"), std::string::npos) << hint;
+}
+
 TEST(Loader, SaysAllThatIsWrongAtOnceAndInOrder) {
     const LoadResult result =
         loadText(smallFile("retries = 99\ntimout = \"1s\"\nwhen = \"befor\"\n[sandbox]\nhide = 3\n"));
     ASSERT_EQ(result.diagnostics.size(), 4U);
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(result.diagnostics[i].span.begin.line, 6 + i);
     EXPECT_EQ(result.diagnostics[3].span.begin.line, 10U);
+}
+
+TEST(Loader, GoesOnBehindAKeyThatIsSetTwice) {
+    const LoadResult result =
+        loadText(smallFile("retries = 1\nretries = 2\nneeds = []\n  needs = [\n  \"a\",\n]\nretries = { x = 1 }\n"
+                           "timout = \"1s\"\n[sandbox]\nlimits.tasks = 3\nlimits.tasks = \"x\"\nhide = 3\n"));
+    std::vector<std::string> found;
+    for (const Diagnostic& d : result.diagnostics)
+        found.push_back(fmt::format("{}:{} {}", d.span.begin.line, d.span.begin.column, d.code));
+    EXPECT_EQ(found, (std::vector<std::string>{"7:1 duplicate", "9:3 duplicate", "12:1 duplicate", "13:1 unknown-key",
+                                               "16:1 duplicate", "17:8 wrong-type"}));
+    EXPECT_EQ(result.pipeline, std::nullopt);
+}
+
+TEST(Loader, StopsWhereARepeatedKeyCannotBeReadOver) {
+    for (const char* more : {"limits = { tasks = 1, tasks = 2 }\ntimout = 1\n", "[check.unit]\ntimout = 1\n",
+                             "\"a=b\" = 1\n\"a=b\" = 2\ntimout = 1\n"})
+        EXPECT_EQ(onlyDiagnostic(loadText(smallFile(more))).code, "duplicate") << more;
+}
+
+TEST(Loader, SaysASyntaxErrorBehindAKeyThatIsSetTwice) {
+    const LoadResult result = loadText(smallFile("retries = 1\nretries = 2\n[sandbox\n"));
+    ASSERT_EQ(result.diagnostics.size(), 2U);
+    EXPECT_EQ(result.diagnostics[0].code, "duplicate");
+    EXPECT_EQ(result.diagnostics[1].code, "syntax");
 }
 
 // PF6: a change can put nothing into a command; the words are fixed when the file is read.
