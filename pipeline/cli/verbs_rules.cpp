@@ -32,16 +32,24 @@ struct Linted {
     LoadResult result;
 };
 
+/// Files are named as seen from where the caller stands.
+Linted lintDirectory(Service& service, const fs::path& directory) {
+    const auto named = [&](const std::string& file) { return (directory / file).lexically_normal().native(); };
+    const RuleFiles files = readRuleFiles(directory);
+    Linted linted{named(kPipelineFile), service.load(files)};
+    for (Diagnostic& diagnostic : linted.result.diagnostics)
+        if (files.find(diagnostic.file) != nullptr) diagnostic.file = named(diagnostic.file);
+    return linted;
+}
+
 Linted lintPath(Service& service, const fs::path& path) {
     std::error_code ignored;
     if (fs::status(path, ignored).type() == fs::file_type::not_found)
         throw Error(ErrorCode::kNotFound, "there is no {}", path.native())
             .hint("name a pipeline file or a project's directory");
-    if (fs::is_directory(path, ignored))
-        return {(path / kPipelineFile).lexically_normal().native(), service.load(readRuleFiles(path))};
+    if (fs::is_directory(path, ignored)) return lintDirectory(service, path);
     if (path.filename() == kPipelineFile)
-        return {path.native(),
-                service.load(readRuleFiles(path.has_parent_path() ? path.parent_path() : fs::path(".")))};
+        return lintDirectory(service, path.has_parent_path() ? path.parent_path() : fs::path("."));
     Linted linted{path.native(),
                   service.load({{{kPipelineFile, readSmallFile(path, kLargestRuleFile, "the pipeline file")}}})};
     for (Diagnostic& diagnostic : linted.result.diagnostics)

@@ -200,6 +200,19 @@ TEST_F(PolicyVerbs, LintJudgesAFileUnderItsOwnName) {
     EXPECT_EQ(run({"policy", "lint", (scratch / "elsewhere").native()}).exit, 2);
 }
 
+TEST_F(PolicyVerbs, LintNamesFilesAsSeenFromWhereTheCallerStands) {
+    writeBytes(project / "sub/gradus.toml", "[pipeline]\nnmae = 1\n");
+    writeBytes(project / "sub/.gradus/policies/mine.toml", "soka = 1\n");
+    for (const char* path : {"sub", "sub/", "./sub/gradus.toml", "sub/gradus.toml"}) {
+        const Ended ended = run({"policy", "lint", path});
+        EXPECT_TRUE(has(ended.out, "--> sub/gradus.toml:2:1")) << path;
+        EXPECT_TRUE(has(ended.out, "--> sub/.gradus/policies/mine.toml:1:1")) << path;
+        EXPECT_EQ(runJson({"policy", "lint", path})["data"]["file"], "sub/gradus.toml") << path;
+    }
+    for (const Words& words : {Words{"-C", "sub", "policy", "lint"}, Words{"-C", "sub", "policy", "lint", "."}})
+        EXPECT_TRUE(has(run(words).out, "--> gradus.toml:2:1"));
+}
+
 TEST_F(PolicyVerbs, LintOfSomethingThatIsNotThereIsTheCallersMistake) {
     for (const char* path : {"no/such/file", "nosuch.toml", "gradus.toml", "/dev/null", "."}) {
         const Ended ended = run({"policy", "lint", path});
