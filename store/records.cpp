@@ -1,7 +1,9 @@
 #include "store/records.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "store/audit_query.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
 
@@ -9,6 +11,7 @@ namespace gradus {
 
 namespace {
 
+constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kPromotionColumns =
     "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, target, "
     "checkpoint, tree, previous, previous_tree from promotion ";
@@ -258,7 +261,7 @@ std::vector<Digest> Records::changeSets() const {
 
 std::vector<Digest> Records::referencedObjects() const {
     auto rows = sql()(
-        "select change_set from revision union select files from trusted_rules union "
+        "select change_set from revision union "
         "select log from check_result where log is not null union "
         "select checkpoint from promotion where checkpoint is not null union "
         "select change_set from sandbox where change_set is not null union "
@@ -267,6 +270,9 @@ std::vector<Digest> Records::referencedObjects() const {
         "select stderr from execution where stderr is not null and id > (select max(id) from execution) - 10000");
     std::vector<Digest> out;
     while (rows.step()) out.push_back(rows.digest(0));
+    // Rules that are no longer in force are what older promotions were allowed by: the log must be able to show them.
+    for (const Event& event : queryEvents(sql(), {.kind = EventKind::kRulesTrusted, .limit = kAll}))
+        out.push_back(event.fields.digest("files"));
     return out;
 }
 

@@ -74,7 +74,8 @@ class Records {
     SandboxRecords sandboxes() const { return SandboxRecords(*sql_); }
 
     StoreCounts counts() const;
-    /// Every object that a row names. Objects named inside those objects are the caller's to follow.
+    /// Every object that a row names, and the rules that were ever trusted. Objects named inside those objects are the
+    /// caller's to follow.
     std::vector<Digest> referencedObjects() const;
     /// Those among them that hold a change set.
     std::vector<Digest> changeSets() const;

@@ -40,7 +40,8 @@ void Presenter::showText(const Result& result) {
 }
 
 void Presenter::complain(const Problem& problem) {
-    host_.err().write(face_.err(Style::kRed, "error:") + " " + printableLines(problem.message) + "\n" +
+    // A message is one line: a newline in it is part of a name, and could pass for a line of ours.
+    host_.err().write(face_.err(Style::kRed, "error:") + " " + printable(problem.message) + "\n" +
                       helpLines(problem.hint, face_.err));
 }
 

@@ -105,9 +105,11 @@ TrustReport Service::trust(const fs::path& directory, const Actor& by, const std
     record([&](Writer& writer) {
         const ActorId actor = writer.actor(by);
         const std::int64_t project = writer.project(identify(report.before.root), actor);
-        writer.trustRules(project, actor, report.before.onDisk->digest(), files);
+        // Looked at once more, now that nobody else writes: another terminal may have said the same meanwhile.
+        const auto trusted = store_->records().trustedRules(project);
+        report.recorded = !trusted || trusted->files != files;
+        if (report.recorded) writer.trustRules(project, actor, report.before.onDisk->digest(), files);
     });
-    report.recorded = true;
     return report;
 }
 

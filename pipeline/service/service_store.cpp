@@ -62,6 +62,18 @@ void refuseToReplace(const fs::path& target) {
         throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", target.native(), error.message());
 }
 
+/// A copy in there would be mistaken for a part of the store, and go away with it.
+void refuseInside(const fs::path& root, const fs::path& target) {
+    std::error_code error;
+    const fs::path parent = fs::canonical(target.parent_path(), error);
+    if (error) return;  // there is none, which is said where it is needed
+    const fs::path way = parent.lexically_relative(fs::canonical(root));
+    if (!way.empty() && *way.begin() != "..")
+        throw Error(ErrorCode::kUsage, "{} lies inside of {}, which it is to be a backup of", target.native(),
+                    root.native())
+            .hint("give a directory elsewhere, best on another disk");
+}
+
 /// Beside the target under a name that is nobody's; gone with this unless it was renamed.
 class PartialCopy {
   public:
@@ -144,6 +156,7 @@ void Service::backup(const fs::path& target) {
     Store& store = existing();
     const fs::path whole = plainPath(target);
     refuseToReplace(whole);
+    refuseInside(state().root, whole);
     const PartialCopy partial(whole);
     const StateDirectory copy{partial.path()};
     try {

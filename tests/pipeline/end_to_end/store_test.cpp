@@ -164,6 +164,60 @@ TEST_F(StoreVerbs, ABackupReplacesNothing) {
     EXPECT_EQ(run({"store", "backup"}).exit, 2);
 }
 
+TEST_F(StoreVerbs, ABackupIsNotPutIntoWhatItCopies) {
+    fs::create_symlink(state, scratch / "alias");
+    fs::create_directory(scratch / "state-elsewhere");
+    for (const fs::path& target : {state / "copy", state / "objects/copy", state / "../state/copy", state / "copy/",
+                                   scratch / "alias/copy", scratch / "alias/objects/copy"}) {
+        const Ended ended = run({"store", "backup", target.native()});
+        EXPECT_EQ(ended.exit, 2) << target << ended.err;
+        EXPECT_TRUE(has(ended.err, "inside of " + state.native())) << ended.err;
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(state))
+        EXPECT_EQ(entry.path().filename().native().find("copy"), std::string::npos) << entry.path();
+    EXPECT_EQ(run({"store", "backup", scratch / "state-elsewhere/copy"}).exit, 0) << "only its name begins alike";
+}
+
+TEST_F(StoreVerbs, TheNextStepCanBeTypedWhateverTheBackupIsCalled) {
+    const fs::path odd = scratch / "it's a $(touch copy)";
+    const Json answer = runJson({"store", "backup", odd.native()});
+    const std::string next = answer["next"][0];
+    EXPECT_TRUE(has(next, "it'\\''s a $(touch copy)' gradus audit verify"));
+    std::string typed = next;
+    typed.replace(typed.find(" gradus "), 8, " " GRADUS_PROGRAM " ");
+    const Ended ended = start({"sh", "-c", typed})->wait();
+    EXPECT_EQ(ended.exit, 0) << typed << ended.err;
+    EXPECT_TRUE(has(ended.out, "4 events")) << ended.out;
+    EXPECT_FALSE(fs::exists(project / "copy"));
+}
+
+TEST_F(StoreVerbs, ANewlineInAPathStaysInItsLine) {
+    const fs::path odd = scratch / "two\nerror: lines";
+    const Ended made = run({"store", "backup", odd.native()});
+    EXPECT_EQ(made.exit, 0) << made.err;
+    EXPECT_TRUE(has(made.out, "two\\nerror: lines")) << made.out;
+    for (const Words& words : {Words{"store", "backup", odd.native()}, Words{"policy", "lint", odd / "none"}}) {
+        const Ended ended = run(words);
+        EXPECT_EQ(ended.exit, 2);
+        EXPECT_TRUE(has(ended.err, "two\\nerror: lines")) << ended.err;
+        EXPECT_EQ(ended.err.find("\nerror: lines"), std::string::npos) << ended.err;
+    }
+    fs::rename(project, odd / "shop");
+    project = odd / "shop";
+    const Ended status = run({"status"});
+    EXPECT_TRUE(has(status.out, "two\\nerror: lines")) << status.out;
+    EXPECT_EQ(runJson({"status"})["data"]["project"], fs::canonical(project).native()) << "exact where it is quoted";
+}
+
+TEST_F(StoreVerbs, WhatIsRecordedIsForItsOwnerAlone) {
+    run({"audit", "query"});
+    for (const char* name : {"state.db", "state.db-wal", "state.db-shm", "audit.key"}) {
+        struct stat info {};
+        ASSERT_EQ(::stat((state / name).c_str(), &info), 0) << name;
+        EXPECT_EQ(info.st_mode & 07777U, 0600U) << name;
+    }
+}
+
 TEST_F(StoreVerbs, ABackupLeavesAloneWhatOnlyLooksLikeItsOwn) {
     writeBytes(scratch / "copy.part/precious", "kept");
     EXPECT_EQ(run({"store", "backup", scratch / "copy"}).exit, 0);
@@ -211,6 +265,19 @@ TEST_F(StoreVerbs, GarbageCollectionKeepsTrustedRulesHoweverOld) {
     EXPECT_FALSE(objects().contains(stray));
     EXPECT_EQ(runJson({"status"})["data"]["rules"], "trusted");
     EXPECT_EQ(run({"store", "check"}).exit, 0);
+}
+
+TEST_F(StoreVerbs, GarbageCollectionKeepsRulesThatOthersReplaced) {
+    rules(std::string(kGoodRules) + "# a remark\n");
+    ASSERT_EQ(run({"trust", "--yes"}).exit, 0);
+    const Json events = runJson({"audit", "query", "--event", "rules.trusted"})["data"]["events"];
+    ASSERT_EQ(events.size(), 2U);
+    const fs::path first = objects().pathOf(Digest::fromHex(events[0]["body"]["files"].get<std::string>()).value());
+    ageObjects();
+    EXPECT_EQ(runJson({"gc"})["data"]["kept"], 2);
+    EXPECT_TRUE(fs::exists(first));
+    fs::remove(first);
+    EXPECT_TRUE(has(run({"store", "check"}).out, first.filename().native())) << "and their loss is seen";
 }
 
 TEST_F(StoreVerbs, GarbageCollectionSparesWhatIsYoung) {

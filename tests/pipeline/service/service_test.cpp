@@ -30,7 +30,10 @@ class ServiceTest : public testing::Test {
 
     Service service() {
         return Service({.environment = [this](const std::string& name) -> std::optional<std::string> {
-                            if (name == "GRADUS_HOME") return (scratch / "state").native();
+                            if (name == "GRADUS_HOME") {
+                                if (onLookup) onLookup();
+                                return (scratch / state).native();
+                            }
                             if (name == "GRADUS_ACTOR") return actor;
                             return std::nullopt;
                         },
@@ -55,6 +58,8 @@ class ServiceTest : public testing::Test {
     }
 
     test::ScratchDirectory scratch;
+    std::string state = "state";
+    std::function<void()> onLookup;  ///< called whenever a service asks where state is kept
     fs::path project = scratch / "shop";
     test::FakeClock clock;
     test::FakeRandom random;
@@ -83,6 +88,28 @@ TEST_F(ServiceTest, SeesItsOwnTrustWithoutBeingOpenedAgain) {
     one.trust(project, kAlice);
     EXPECT_EQ(one.rules(project).state, RulesState::kTrusted);
     EXPECT_FALSE(one.trust(project, kAlice).recorded);
+}
+
+TEST_F(ServiceTest, RecordsATrustOnceWhereverAnotherSaysTheSameMeanwhile) {
+    bool reached = true;
+    int both = 0;  // wherever the other came too late to be seen at first
+    for (int at = 1; reached && at < 100; ++at) {
+        reached = false;
+        state = "state" + std::to_string(at);
+        onLookup = [&, left = at]() mutable {
+            if (--left != 0) return;
+            reached = true;
+            Service another = service();
+            another.trust(project, kAlice);
+        };
+        Service one = service();
+        const bool recorded = one.trust(project, kAlice).recorded;
+        onLookup = nullptr;
+        EXPECT_EQ(service().queryAudit({.query = {.kind = EventKind::kRulesTrusted}}).size(), 1U) << at;
+        EXPECT_EQ(service().rules(project).state, RulesState::kTrusted);
+        if (reached && !recorded) ++both;
+    }
+    EXPECT_GT(both, 2);
 }
 
 TEST_F(ServiceTest, KeepsTrustedRulesWhenTheFilesAreGone) {
