@@ -103,14 +103,14 @@ void Sql::fail(int code, std::string_view message) const {
 void Sql::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
 sqlite3_stmt* Sql::prepared(std::string_view sql) {
-    auto& slot = statements_[sql];
-    if (!slot) {
+    auto& slot = statements_[sql.data()];
+    if (!slot || sqlite3_sql(slot.get()) != sql) {
         sqlite3_stmt* made = nullptr;
         const int code = sqlite3_prepare_v3(database_->getHandle(), sql.data(), static_cast<int>(sql.size()),
                                             SQLITE_PREPARE_PERSISTENT, &made, nullptr);
         slot.reset(made);
         if (code != SQLITE_OK) {
-            statements_.erase(sql);
+            statements_.erase(sql.data());
             fail(code, database_->getErrorMsg());
         }
     }

@@ -124,7 +124,8 @@ class Sql {
 
     std::filesystem::path path_;
     std::unique_ptr<SQLite::Database> database_;
-    std::unordered_map<std::string_view, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
+    // By where the text lies: hashing some hundred letters for every statement was as dear as binding its values.
+    std::unordered_map<const char*, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 
 /// Everything read while it lives is of one moment, and the file is locked once instead of at every statement. Joins a

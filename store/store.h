@@ -88,6 +88,7 @@ class Writer : public Records {
     Random& random_;
     std::int64_t batch_ = 0;
     bool spoiled_ = false;
+    EventDraft promotion_;  // what events about the last promotion have in common: these columns never change
 };
 
 /// Everything that is remembered: one database per user, written by one process at a time, with its log anchored

@@ -122,15 +122,17 @@ std::int64_t Writer::openPromotion(const PromotionDraft& wanted, ActorId by) {
 }
 
 EventDraft Writer::aboutPromotion(EventKind kind, std::int64_t promotion, ActorId by) {
-    auto row = sql()("select project, change, stage from promotion where id = ?", promotion);
-    if (!row.step()) throw Error(ErrorCode::kNotFound, "there is no promotion p{}", promotion);
-    EventDraft draft;
+    if (promotion_.promotion != promotion) {
+        auto row = sql()("select project, change, stage from promotion where id = ?", promotion);
+        if (!row.step()) throw Error(ErrorCode::kNotFound, "there is no promotion p{}", promotion);
+        promotion_.project = row.number(0);
+        promotion_.change = row.number(1);
+        promotion_.stage = row.text(2);
+        promotion_.promotion = promotion;
+    }
+    EventDraft draft = promotion_;
     draft.kind = kind;
     draft.actor = by;
-    draft.project = row.number(0);
-    draft.change = row.number(1);
-    draft.promotion = promotion;
-    draft.stage = row.text(2);
     return draft;
 }
 

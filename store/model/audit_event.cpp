@@ -14,8 +14,17 @@ constexpr std::size_t kUsualFields = 4;
 
 bool isControl(char c) { return static_cast<unsigned char>(c) < 0x20; }
 
+/// Needs no escape and no second look; nearly every field is such.
+bool isPlain(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+}
+
 // What is written here is chained for good, so nothing may go in that could not be read back.
 void appendQuoted(std::string& out, std::string_view text) {
+    if (isPlain(text)) {
+        out.append("\"", 1).append(text).append("\"", 1);
+        return;
+    }
     if (firstInvalidUtf8(text)) throw Error(ErrorCode::kUsage, "an event's field is not UTF-8: {}", printable(text));
     out += '"';
     std::size_t written = 0;
