@@ -1,13 +1,17 @@
 #include "stages/changes/file_operations.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "stages/changes/tree_writer_beneath.h"
 
 namespace gradus {
 
@@ -50,6 +54,10 @@ int RealFileOperations::write(int file, std::string_view bytes, std::uint64_t of
 
 int RealFileOperations::resize(int file, std::uint64_t size) {
     return errnoOf([&] { return ::ftruncate(file, static_cast<off_t>(size)); });
+}
+
+int RealFileOperations::shareContent(int file, int source) {
+    return errnoOf([&] { return ::ioctl(file, FICLONE, source); });
 }
 
 int RealFileOperations::makeDirectory(int directory, const std::string& name) {
@@ -102,6 +110,8 @@ int RealFileOperations::syncFileSystem(int anyFile) {
     return errnoOf([&] { return ::syncfs(anyFile); });
 }
 
+int RealFileOperations::delegate(std::string_view, const std::function<int()>& act) { return act(); }
+
 int writeFully(FileOperations& files, int file, std::string_view bytes, std::uint64_t offset) {
     while (!bytes.empty()) {
         std::size_t written = 0;
@@ -112,6 +122,41 @@ int writeFully(FileOperations& files, int file, std::string_view bytes, std::uin
         offset += written;
     }
     return 0;
+}
+
+namespace {
+
+void must(int error, std::string_view action, std::string_view path) {
+    if (error != 0) throwFault(action, path, error);
+}
+
+int dropIfThere(FileOperations& files, int directory, const std::string& name) {
+    const int error = files.removeFile(directory, name);
+    return error == ENOENT ? 0 : error;
+}
+
+}  // namespace
+
+FileDescriptor putFile(FileOperations& files, int directory, const std::string& name, std::string_view bytes,
+                       mode_t mode, const std::function<void(int)>& beforeNaming) {
+    const std::string part = name + ".part";
+    FileDescriptor file;
+    int error = files.createFile(directory, part, file);
+    if (error == EEXIST && (error = dropIfThere(files, directory, part)) == 0)
+        error = files.createFile(directory, part, file);
+    must(error, "create", part);
+    must(writeFully(files, file.get(), bytes, 0), "write", part);
+    if (mode != 0600) must(files.setMode(file.get(), mode), "set the mode of", part);
+    must(files.sync(file.get()), "sync", part);
+    if (beforeNaming) beforeNaming(file.get());
+    error = files.move(directory, part, directory, name, Move::kNoReplace);
+    if (error == EEXIST) {
+        must(files.move(directory, part, directory, name, Move::kExchange), "replace", name);
+        error = dropIfThere(files, directory, part);
+    }
+    must(error, "name", name);
+    must(files.sync(directory), "sync the directory of", name);
+    return file;
 }
 
 }  // namespace gradus

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,9 +18,9 @@ enum class Move {
     kExchange,   ///< both names stay, each with what the other had; ENOENT when one is missing
 };
 
-/// Every call by which the writer changes anything, one method each, so that a test can kill the process before the Nth
-/// of them or let it fail. A `name` is one component below an open directory: no call looks through a link. The result
-/// is 0 or an errno, as the kernel said it.
+/// Every call by which the writer and the drivers change anything, one method each, so that a test can kill the process
+/// before the Nth of them or let it fail. A `name` is one component below an open directory: no call looks through a
+/// link. The result is 0 or an errno, as the kernel said it.
 class FileOperations {
   public:
     virtual ~FileOperations() = default;
@@ -29,6 +30,9 @@ class FileOperations {
     /// May write less than it is given; `written` says how much.
     virtual int write(int file, std::string_view bytes, std::uint64_t offset, std::size_t& written) = 0;
     virtual int resize(int file, std::uint64_t size) = 0;
+    /// All of `source` by reference: the copy takes no room until one of them is written. EOPNOTSUPP, EXDEV or EINVAL
+    /// where the file system cannot.
+    virtual int shareContent(int file, int source) = 0;
     virtual int makeDirectory(int directory, const std::string& name) = 0;  ///< of mode 0700
     virtual int makeLink(int directory, const std::string& name, const std::string& text) = 0;
     virtual int move(int fromDirectory, const std::string& from, int toDirectory, const std::string& to, Move how) = 0;
@@ -43,6 +47,8 @@ class FileOperations {
     virtual int sync(int file) = 0;
     /// The same for all of the file system: for a directory whose mode does not let it be opened.
     virtual int syncFileSystem(int anyFile) = 0;
+    /// A change that another program makes for us (git). `what` names it; `act` gives 0 or an errno.
+    virtual int delegate(std::string_view what, const std::function<int()>& act) = 0;
 };
 
 /// The kernel itself. Holds no state.
@@ -51,6 +57,7 @@ class RealFileOperations final : public FileOperations {
     int createFile(int directory, const std::string& name, FileDescriptor& made) override;
     int write(int file, std::string_view bytes, std::uint64_t offset, std::size_t& written) override;
     int resize(int file, std::uint64_t size) override;
+    int shareContent(int file, int source) override;
     int makeDirectory(int directory, const std::string& name) override;
     int makeLink(int directory, const std::string& name, const std::string& text) override;
     int move(int fromDirectory, const std::string& from, int toDirectory, const std::string& to, Move how) override;
@@ -62,9 +69,16 @@ class RealFileOperations final : public FileOperations {
     int setAttribute(int file, const std::string& name, std::string_view value) override;
     int sync(int file) override;
     int syncFileSystem(int anyFile) override;
+    int delegate(std::string_view what, const std::function<int()>& act) override;
 };
 
 /// Writes all of `bytes` at `offset`, through short writes. 0 or an errno.
 int writeFully(FileOperations& files, int file, std::string_view bytes, std::uint64_t offset);
+
+/// A small file of mode `mode` as a whole: a reader sees the old bytes or the new ones, also after a power cut. Its
+/// temporary is `name` with ".part" behind it; `beforeNaming` is shown the file before anybody else can see it. The
+/// file that has the name now; throws Error.
+FileDescriptor putFile(FileOperations& files, int directory, const std::string& name, std::string_view bytes,
+                       mode_t mode, const std::function<void(int)>& beforeNaming = {});
 
 }  // namespace gradus

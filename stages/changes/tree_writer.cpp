@@ -36,6 +36,10 @@ constexpr std::array kReasons{
     Name<ConflictKind>{ConflictKind::kNoPermission, "permission denied"},
     Name<ConflictKind>{ConflictKind::kNoSpace, "not enough space"},
     Name<ConflictKind>{ConflictKind::kContentMissing, "its new content is not stored"},
+    Name<ConflictKind>{ConflictKind::kShared, "all releases share it, so no change may touch it"},
+    Name<ConflictKind>{ConflictKind::kForeign, "it lies in another repository, which is left alone"},
+    Name<ConflictKind>{ConflictKind::kNotCommitted, "a commit would take along what you have not committed"},
+    Name<ConflictKind>{ConflictKind::kFiltered, "git stores it in another form, so it is left to you to commit"},
 };
 
 std::string listed(const std::vector<Conflict>& conflicts) {

@@ -33,6 +33,10 @@ enum class ConflictKind {
     kNoPermission,    ///< the kernel would say no, or the owner could not be kept
     kNoSpace,         ///< the file system is too full
     kContentMissing,  ///< the new content is not among the objects
+    kShared,          ///< all releases of the stage share it
+    kForeign,         ///< it lies in another repository: a submodule, or a clone in the tree
+    kNotCommitted,    ///< a commit of the change would take along what somebody has not committed yet
+    kFiltered,        ///< git would store other bytes than the file has: git LFS, line ends
 };
 
 /// Why one path cannot be written, for a person.

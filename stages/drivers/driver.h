@@ -24,7 +24,7 @@ namespace gradus {
 struct TargetIdentity {
     std::string driver;
     std::string canonical;         ///< device and inode, repository and ref, or a name
-    std::filesystem::path marker;  ///< beside the target: its flock is the lock, its text names store and promotion
+    std::filesystem::path marker;  ///< what TargetLock locks and writes; empty: nothing to lock
 };
 
 /// The tree that a stage holds.
@@ -45,6 +45,7 @@ struct StageChange {
     std::string author;                                         ///< "Name <mail>"; empty: the driver's own
     std::vector<std::pair<std::string, std::string>> trailers;  ///< "Gradus-Change", "c12.1"
     std::vector<std::string> granted;                           ///< protected paths that the rules allow
+    std::string handle;                                         ///< "c12.1", for what `activate` is told
 };
 
 struct ApplyOutcome {
@@ -76,6 +77,7 @@ struct DriverContext {
     /// Runs a command of the trusted rules on the host (`activate`).
     std::function<HostOutcome(const HostCommand&)> run;
     std::stop_token cancel;
+    std::vector<std::string> environment;  ///< NAME=value: what such a command starts from
 };
 
 /// Moves trees into one target and back. checkpoint, apply, observe and rollback may be repeated, and interrupted by
@@ -105,6 +107,7 @@ class StageDriver {
     /// All of it, durable, or nothing. Applying what is applied does nothing but run `activate` again.
     virtual ApplyOutcome apply(const Checkpoint& checkpoint) = 0;
 
+    /// Between: go back. After: go on, once tidy() has removed what an interrupted apply() left beside it.
     enum class Observed { kBefore, kAfter, kBetween };
     /// Reads only.
     virtual Observed observe(const Checkpoint& checkpoint) const = 0;
@@ -115,8 +118,9 @@ class StageDriver {
     /// The tree that the target shows after apply(), for the record.
     virtual Digest treeAfter(const Checkpoint& checkpoint) const = 0;
 
-    /// Removes what was prepared and is in use by none of `needed`: left by a crash between checkpoint() and its
-    /// record, or by promotions that nobody will take back any more. What the stage shows is untouched.
+    /// Removes temporaries, and what was prepared and is in use by none of `needed`: left by a crash between
+    /// checkpoint() and its record, or by promotions that nobody will take back any more. What the stage shows is
+    /// untouched.
     virtual void tidy(const std::vector<Checkpoint>& needed) = 0;
 };
 

@@ -148,6 +148,14 @@ int WatchedOperations::resize(int file, std::uint64_t size) {
     if (const int error = before("resize", "")) return error > 0 ? error : (dieNow(), 0);
     return real_.resize(file, size);
 }
+int WatchedOperations::shareContent(int file, int source) {
+    if (const int error = before("share", "")) return error > 0 ? error : (dieNow(), 0);
+    return real_.shareContent(file, source);
+}
+int WatchedOperations::delegate(std::string_view what, const std::function<int()>& act) {
+    if (const int error = before("delegate", what)) return error > 0 ? error : (dieNow(), 0);
+    return real_.delegate(what, act);
+}
 int WatchedOperations::makeDirectory(int directory, const std::string& name) {
     if (const int error = before("mkdir", name)) return error > 0 ? error : (dieNow(), 0);
     return real_.makeDirectory(directory, name);

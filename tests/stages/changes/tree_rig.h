@@ -57,6 +57,7 @@ class WatchedOperations final : public FileOperations {
     int createFile(int directory, const std::string& name, FileDescriptor& made) override;
     int write(int file, std::string_view bytes, std::uint64_t offset, std::size_t& written) override;
     int resize(int file, std::uint64_t size) override;
+    int shareContent(int file, int source) override;
     int makeDirectory(int directory, const std::string& name) override;
     int makeLink(int directory, const std::string& name, const std::string& text) override;
     int move(int fromDirectory, const std::string& from, int toDirectory, const std::string& to, Move how) override;
@@ -68,6 +69,7 @@ class WatchedOperations final : public FileOperations {
     int setAttribute(int file, const std::string& name, std::string_view value) override;
     int sync(int file) override;
     int syncFileSystem(int anyFile) override;
+    int delegate(std::string_view what, const std::function<int()>& act) override;
 
   private:
     int before(std::string_view call, std::string_view name);

@@ -1,0 +1,42 @@
+#include "stages/drivers/driver.h"
+
+#include <array>
+
+#include "stages/drivers/release_directory.h"
+#include "stages/drivers/sandbox.h"
+#include "stages/drivers/worktree.h"
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace {
+
+template <typename Driver>
+std::unique_ptr<StageDriver> make(const DriverContext& context) {
+    return std::make_unique<Driver>(context);
+}
+
+struct Maker {
+    std::string_view name;
+    std::unique_ptr<StageDriver> (*make)(const DriverContext& context);
+};
+
+constexpr std::array kMakers{
+    Maker{"sandbox", &make<SandboxDriver>},
+    Maker{"worktree", &make<WorktreeDriver>},
+    Maker{"release-directory", &make<ReleaseDirectoryDriver>},
+};
+
+}  // namespace
+
+std::unique_ptr<StageDriver> makeDriver(const DriverContext& context) {
+    for (const Maker& maker : kMakers)
+        if (maker.name == context.stage.driver) return maker.make(context);
+    std::string known;
+    for (const Maker& maker : kMakers) known.append(known.empty() ? "" : ", ").append(maker.name);
+    throw Error(ErrorCode::kNotAllowed, "stage '{}': the driver '{}' cannot bring anything anywhere yet; these can: {}",
+                context.stage.name, context.stage.driver, known)
+        .hint("end the pipeline before this stage, or give it another driver");
+}
+
+}  // namespace gradus

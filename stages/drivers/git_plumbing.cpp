@@ -1,0 +1,275 @@
+#include "stages/drivers/git_plumbing.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+
+#include "plugins/host/child_process.h"
+#include "store/file.h"
+#include "store/model/error.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Milliseconds kPatience{5 * 60 * 1000};
+
+// A fixed list: a PATH that a project could change has no say.
+fs::path findGit() {
+    for (const char* directory :
+         {"/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"})
+        if (::access((fs::path(directory) / "git").c_str(), X_OK) == 0) return fs::path(directory) / "git";
+    throw Error(ErrorCode::kInfrastructure, "a commit is to be made, and there is no git program")
+        .hint("install git, or leave `commit = true` out of the stage");
+}
+
+FileDescriptor inMemory(std::string_view bytes) {
+    FileDescriptor file(::memfd_create("git", MFD_CLOEXEC));
+    if (!file) throw Error(ErrorCode::kInfrastructure, "cannot make a file in memory: {}", errnoText(errno));
+    writeAll(file.get(), bytes, "git");
+    ::lseek(file.get(), 0, SEEK_SET);
+    return file;
+}
+
+std::string contentOf(int file) {
+    std::string text;
+    std::string piece(64U << 10, '\0');
+    while (true) {
+        const ssize_t got = ::pread(file, piece.data(), piece.size(), static_cast<off_t>(text.size()));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return text;
+        text.append(piece, 0, static_cast<std::size_t>(got));
+    }
+}
+
+std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// The next piece up to `end`, which is taken away with it.
+std::string take(std::string_view& rest, char end) {
+    const std::size_t at = rest.find(end);
+    std::string piece(rest.substr(0, at));
+    rest.remove_prefix(at == rest.npos ? rest.size() : at + 1);
+    return piece;
+}
+
+bool isSet(const std::string& value) { return value != "unspecified" && value != "unset"; }
+
+std::string infoLine(const std::string& path, const std::optional<GitEntry>& entry, const std::string& zero) {
+    return entry ? fmt::format("{} {}\t{}", entry->mode, entry->id, path) + '\0'
+                 : fmt::format("0 {}\t{}", zero, path) + '\0';
+}
+
+}  // namespace
+
+GitPlumbing::GitPlumbing(const GitWorkTree& git, FileOperations& files)
+    : git_(git), program_(findGit()), files_(files) {}
+
+GitPlumbing::Answer GitPlumbing::run(const Words& arguments, const std::string& input, const Words& environment) const {
+    Words words = {"git", "--literal-pathspecs"};
+    for (const char* setting :
+         {"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.fsync=all",
+          "core.fsyncMethod=fsync", "core.untrackedCache=false", "i18n.commitEncoding=UTF-8", "gc.auto=0",
+          "maintenance.auto=false", "core.quotePath=false"})
+        words.insert(words.end(), {"-c", setting});
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    Words all = {"PATH=/usr/local/bin:/usr/bin:/bin",
+                 "HOME=/nonexistent",
+                 "LC_ALL=C",
+                 "GIT_CONFIG_NOSYSTEM=1",
+                 "GIT_CONFIG_GLOBAL=/dev/null",
+                 "GIT_ATTR_NOSYSTEM=1",
+                 "GIT_NO_REPLACE_OBJECTS=1",
+                 "GIT_NO_LAZY_FETCH=1",
+                 "GIT_ALLOW_PROTOCOL=none",
+                 "GIT_TERMINAL_PROMPT=0",
+                 "GIT_DIR=" + git_.directory.native(),
+                 "GIT_WORK_TREE=" + git_.root.native()};
+    all.insert(all.end(), environment.begin(), environment.end());
+    const FileDescriptor in = inMemory(input);
+    const FileDescriptor out = inMemory("");
+    const FileDescriptor err = inMemory("");
+    ChildPlan plan{program_, words, all, {{in.get(), 0}, {out.get(), 1}, {err.get(), 2}}};
+    ChildProcess child(plan);
+    const std::optional<int> status = child.wait(kPatience);
+    if (!status) throw Error(ErrorCode::kInfrastructure, "git {} has not ended", arguments.front());
+    return {WIFEXITED(*status) ? WEXITSTATUS(*status) : 128, contentOf(out.get()), contentOf(err.get())};
+}
+
+std::string GitPlumbing::ask(const Words& arguments, const std::string& input, const Words& environment) const {
+    Answer answer = run(arguments, input, environment);
+    if (answer.code != 0)
+        throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
+                    printable(firstLine(answer.err)))
+            .hint("put that right, or leave `commit = true` out of the stage");
+    return answer.out;
+}
+
+GitPlumbing::Answer GitPlumbing::change(const Words& arguments, const std::string& input, const Words& environment) {
+    Answer answer;
+    const int error = files_.delegate("git " + arguments.front(), [&] {
+        answer = run(arguments, input, environment);
+        return 0;
+    });
+    if (error == 0) return answer;
+    throw Error(ErrorCode::kInfrastructure, "git {}: {}", arguments.front(), errnoText(error));
+}
+
+std::string GitPlumbing::tell(const Words& arguments, const std::string& input, const Words& environment) {
+    Answer answer = change(arguments, input, environment);
+    if (answer.code != 0)
+        throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
+                    printable(firstLine(answer.err)))
+            .hint("put that right, or leave `commit = true` out of the stage");
+    return answer.out;
+}
+
+std::string GitPlumbing::headRef() const {
+    const Answer answer = run({"symbolic-ref", "--quiet", "HEAD"});
+    return answer.code == 0 ? firstLine(answer.out) : "HEAD";
+}
+
+std::optional<std::string> GitPlumbing::commitAt(const std::string& ref) const {
+    const Answer answer = run({"rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"});
+    return answer.code == 0 ? std::optional(firstLine(answer.out)) : std::nullopt;
+}
+
+bool GitPlumbing::isAncestor(const std::string& commit, const std::string& of) const {
+    return run({"merge-base", "--is-ancestor", commit, of}).code == 0;
+}
+
+GitEntries GitPlumbing::entriesOf(const std::string& commit) const {
+    const std::string list = ask({"ls-tree", "-r", "-z", "--full-tree", commit});
+    GitEntries entries;
+    for (std::string_view rest = list; !rest.empty();) {
+        GitEntry entry;
+        entry.mode = take(rest, ' ');
+        take(rest, ' ');
+        entry.id = take(rest, '\t');
+        entries[take(rest, '\0')] = entry;
+    }
+    return entries;
+}
+
+GitEntries GitPlumbing::stagedEntries() const {
+    const std::string list = ask({"ls-files", "--stage", "-z", "--full-name"});
+    GitEntries entries;
+    for (std::string_view rest = list; !rest.empty();) {
+        GitEntry entry;
+        entry.mode = take(rest, ' ');
+        entry.id = take(rest, ' ');
+        if (take(rest, '\t') != "0") entry.mode = "conflict";
+        entries[take(rest, '\0')] = entry;
+    }
+    return entries;
+}
+
+void GitPlumbing::readBlobs(const std::vector<std::string>& ids,
+                            const std::function<void(std::size_t, std::string_view)>& accept) const {
+    if (ids.empty()) return;
+    std::string input;
+    for (const std::string& id : ids) input += id + "\n";
+    const std::string all = ask({"cat-file", "--batch", "--buffer"}, input);
+    std::string_view rest = all;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const std::string head = take(rest, '\n');
+        std::size_t size = 0;
+        const char* digits = head.data() + head.rfind(' ') + 1;
+        const bool isBlob = head.starts_with(ids[i] + " blob ") &&
+                            std::from_chars(digits, head.data() + head.size(), size).ec == std::errc();
+        if (!isBlob || rest.size() < size + 1)
+            throw Error(ErrorCode::kDamaged, "the repository {} does not hold {}", git_.root.native(), ids[i])
+                .hint("'git fsck' says more about it");
+        accept(i, rest.substr(0, size));
+        rest.remove_prefix(size + 1);
+    }
+}
+
+std::map<std::string, std::string> GitPlumbing::conversions(const std::vector<std::string>& paths) const {
+    std::string input;
+    for (const std::string& path : paths) (input += path) += '\0';
+    const std::string all = ask(
+        {"check-attr", "-z", "--stdin", "--cached", "filter", "text", "eol", "ident", "working-tree-encoding"}, input);
+    std::map<std::string, std::string> found;
+    for (std::string_view rest = all; !rest.empty();) {
+        const std::string path = take(rest, '\0');
+        const std::string name = take(rest, '\0');
+        const std::string value = take(rest, '\0');
+        if (isSet(value)) found[path] += (found[path].empty() ? "" : " ") + name + "=" + value;
+    }
+    return found;
+}
+
+std::vector<std::string> GitPlumbing::writeBlobs(const std::vector<fs::path>& contents) {
+    std::string input;
+    for (const fs::path& content : contents) input += content.native() + "\n";
+    const std::string all = tell({"hash-object", "-w", "--no-filters", "--stdin-paths"}, input);
+    std::vector<std::string> ids;
+    for (std::string_view rest = all; !rest.empty();) ids.push_back(take(rest, '\n'));
+    if (ids.size() != contents.size())
+        throw Error(ErrorCode::kInfrastructure, "git hash-object answered {} times for {} contents", ids.size(),
+                    contents.size());
+    return ids;
+}
+
+std::string GitPlumbing::zeroId() const {
+    const std::string format = firstLine(ask({"rev-parse", "--show-object-format"}));
+    return std::string(format == "sha256" ? 64 : 40, '0');
+}
+
+std::string GitPlumbing::writeCommit(const NewCommit& commit, const fs::path& index) {
+    const Words privately = {"GIT_INDEX_FILE=" + index.native()};
+    const std::string zero = zeroId();
+    fs::remove(index);
+    if (commit.parent) tell({"read-tree", *commit.parent}, "", privately);
+    std::string lines;
+    // What goes first: a directory may take the name of a file, and the other way round.
+    for (const std::string& path : commit.removed) lines += infoLine(path, std::nullopt, zero);
+    for (const auto& [path, entry] : commit.set) lines += infoLine(path, entry, zero);
+    tell({"update-index", "-z", "--index-info"}, lines, privately);
+    const std::string tree = firstLine(tell({"write-tree"}, "", privately));
+    fs::remove(index);
+    Words words = {"commit-tree", tree};
+    if (commit.parent) words.insert(words.end(), {"-p", *commit.parent});
+    const std::size_t mail = commit.author.rfind(" <");
+    const std::string name = commit.author.substr(0, mail);
+    const std::string address =
+        mail == std::string::npos ? "" : commit.author.substr(mail + 2, commit.author.find('>', mail) - mail - 2);
+    const std::string date = fmt::format("@{} +0000", commit.time);
+    return firstLine(
+        tell(words, commit.message,
+             {"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + address, "GIT_AUTHOR_DATE=" + date,
+              "GIT_COMMITTER_NAME=Gradus", "GIT_COMMITTER_EMAIL=gradus@localhost", "GIT_COMMITTER_DATE=" + date}));
+}
+
+bool GitPlumbing::moveRef(const std::string& ref, const std::optional<std::string>& from,
+                          const std::optional<std::string>& to, const std::string& reason) {
+    const std::string zero = zeroId();
+    Words words = {"update-ref", "--no-deref", "-m", reason, ref, to.value_or(zero), from.value_or(zero)};
+    const Words who = {"GIT_COMMITTER_NAME=Gradus", "GIT_COMMITTER_EMAIL=gradus@localhost"};
+    if (change(words, "", who).code == 0) return true;
+    return commitAt(ref) == to;
+}
+
+bool GitPlumbing::stage(const std::map<std::string, std::optional<GitEntry>>& entries) {
+    if (entries.empty()) return true;
+    const std::string zero = zeroId();
+    std::string lines;
+    for (const auto& [path, entry] : entries)
+        if (!entry) lines += infoLine(path, entry, zero);
+    for (const auto& [path, entry] : entries)
+        if (entry) lines += infoLine(path, entry, zero);
+    const Answer answer = change({"update-index", "-z", "--index-info"}, lines, {});
+    if (answer.code == 0) return true;
+    if (answer.err.find("index.lock") != std::string::npos) return false;
+    throw Error(ErrorCode::kInfrastructure, "git update-index in {} said: {}", git_.root.native(),
+                printable(firstLine(answer.err)));
+}
+
+}  // namespace gradus

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/changes/file_operations.h"
+#include "stages/changes/git_work_tree.h"
+
+namespace gradus {
+
+/// What git has at a path, in a tree or in the index.
+struct GitEntry {
+    std::string mode;  ///< "100644", "100755", "120000", "160000"
+    std::string id;
+
+    bool operator==(const GitEntry&) const = default;
+};
+using GitEntries = std::map<std::string, GitEntry>;  ///< by path from the repository's top
+
+/// The user's own git on objects, refs and index, never on files: commands that run no hook and no filter, without the
+/// configuration of user and machine, and with that of the repository overruled where it could have a say. Changes go
+/// through FileOperations::delegate(). Faults throw Error with what git said.
+class GitPlumbing {
+  public:
+    GitPlumbing(const GitWorkTree& git, FileOperations& files);
+
+    /// "refs/heads/main", or "HEAD" when no branch is checked out.
+    std::string headRef() const;
+    /// Nothing when it does not exist (yet).
+    std::optional<std::string> commitAt(const std::string& ref) const;
+    bool isAncestor(const std::string& commit, const std::string& of) const;
+    GitEntries entriesOf(const std::string& commit) const;
+    /// Of the user's index; a path with an unresolved conflict has the mode "conflict".
+    GitEntries stagedEntries() const;
+    /// The contents of blobs, one after the other.
+    void readBlobs(const std::vector<std::string>& ids,
+                   const std::function<void(std::size_t which, std::string_view bytes)>& take) const;
+    /// For each path, the attributes by which git would store other bytes than the file has: "filter=lfs".
+    std::map<std::string, std::string> conversions(const std::vector<std::string>& paths) const;
+
+    /// The blobs of files, in their order. Durable.
+    std::vector<std::string> writeBlobs(const std::vector<std::filesystem::path>& contents);
+    struct NewCommit {
+        std::optional<std::string> parent;
+        GitEntries set;
+        std::vector<std::string> removed;
+        std::string message;
+        std::string author;  ///< "Name <mail>"
+        std::int64_t time = 0;
+    };
+    /// Made of objects alone; `index` is a file of ours, for the time of this call.
+    std::string writeCommit(const NewCommit& commit, const std::filesystem::path& index);
+    /// Moves `ref` if it still is at `from`; false otherwise. Nothing stands for a ref that does not exist.
+    bool moveRef(const std::string& ref, const std::optional<std::string>& from, const std::optional<std::string>& to,
+                 const std::string& reason);
+    /// Entries of the user's index; nothing removes one. False while another git has it locked.
+    bool stage(const std::map<std::string, std::optional<GitEntry>>& entries);
+
+  private:
+    struct Answer {
+        int code = 0;
+        std::string out;
+        std::string err;
+    };
+    using Words = std::vector<std::string>;
+    Answer run(const Words& arguments, const std::string& input = "", const Words& environment = {}) const;
+    std::string ask(const Words& arguments, const std::string& input = "", const Words& environment = {}) const;
+    std::string tell(const Words& arguments, const std::string& input = "", const Words& environment = {});
+    Answer change(const Words& arguments, const std::string& input, const Words& environment);
+    std::string zeroId() const;
+
+    GitWorkTree git_;
+    std::filesystem::path program_;
+    FileOperations& files_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "stages/changes/file_operations.h"
+#include "stages/drivers/driver.h"
+#include "store/file.h"
+#include "store/model/clock.h"
+
+namespace gradus {
+
+/// Whose a target is: what its marker says.
+struct TargetClaim {
+    std::string store;    ///< Store::storeId()
+    std::string state;    ///< that store's directory, for people
+    std::string project;  ///< path
+    std::string stage;
+    std::int64_t promotion = 0;  ///< the last one
+    /// The target's directory was not there before it was first locked, so going back to nothing removes it.
+    bool madeDirectory = false;
+
+    bool operator==(const TargetClaim&) const = default;
+    /// Lines of "name value", with a checksum as the last.
+    std::string encode() const;
+    /// Throws Error(kDamaged) unless `text` is exactly what encode() gives.
+    static TargetClaim decode(std::string_view text);
+};
+
+/// A target that is ours until this is gone. The lock goes with the process, however that ends; the claim in the
+/// marker stays, so that a second store on the same target is refused even while nothing runs.
+class TargetLock {
+  public:
+    struct Options {
+        Milliseconds patience{10'000};  ///< how long to wait for another process of the same store
+        bool takeOver = false;          ///< the target may be another store's
+    };
+
+    /// Throws Error(kBusy) when it is still held after the patience, Error(kNotAllowed) when another store claims it.
+    /// The claim is durable when this returns; `madeDirectory` of what is given does not count.
+    static TargetLock take(const TargetIdentity& target, TargetClaim claim, FileOperations& files,
+                           const Options& options);
+    static TargetLock take(const TargetIdentity& target, TargetClaim claim, FileOperations& files);
+
+    /// What the marker says; nothing where there is none. Reads only. Throws Error(kDamaged).
+    static std::optional<TargetClaim> claimOf(const std::filesystem::path& marker);
+
+  private:
+    explicit TargetLock(FileDescriptor held) : held_(std::move(held)) {}
+    FileDescriptor held_;  ///< none: a target that needs no lock
+};
+
+}  // namespace gradus

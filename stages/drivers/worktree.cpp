@@ -1,0 +1,236 @@
+#include "stages/drivers/worktree.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "stages/changes/work_tree.h"
+#include "store/model/canonical.h"
+#include "store/model/canonical_reader.h"
+#include "store/model/error.h"
+#include "store/project_identity.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kDomain = "gradus.worktree-checkpoint.1";
+constexpr std::string_view kMarker = "gradus-target";
+/// Where markers of directories without git lie: seen by every user, kept over a reboot.
+constexpr std::string_view kMarkersWithoutGit = "/var/tmp";
+
+struct Taken {
+    JournalRef journal;
+    std::optional<PreparedCommit> commit;
+
+    std::string encode() const {
+        Canonical out(kDomain);
+        out.text(journal.name).digest(journal.seal.value_or(Digest())).list(commit ? 1 : 0);
+        if (commit) out.text(commit->encode());
+        return out.bytes();
+    }
+    static Taken decode(const Checkpoint& checkpoint) {
+        CanonicalReader in(checkpoint.data, kDomain);
+        Taken taken;
+        taken.journal.name = in.text();
+        taken.journal.seal = in.digest();
+        if (in.list() == 1) taken.commit = PreparedCommit::decode(in.text());
+        in.end();
+        return taken;
+    }
+};
+
+/// Whoever owns git's directory decides what it leads to. One that is neither ours nor the project's owner's, or that
+/// does not know of this work tree, may have been put there to be followed.
+void requireTrustworthy(const GitWorkTree& git) {
+    struct stat directory {};
+    struct stat root {};
+    if (::stat(git.directory.c_str(), &directory) != 0 || ::stat(git.root.c_str(), &root) != 0)
+        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", git.directory.native(), errnoText(errno));
+    if (directory.st_uid != root.st_uid && directory.st_uid != ::geteuid())
+        throw Error(ErrorCode::kNotAllowed, "{} belongs to user {}, the work tree {} to user {}",
+                    git.directory.native(), directory.st_uid, git.root.native(), root.st_uid)
+            .hint(
+                fmt::format("if you trust it: chown -R --reference={} {}", git.root.native(), git.directory.native()));
+    if (git.directory == git.common) return;
+    const auto back = readPlainFile(AT_FDCWD, git.directory / "gitdir", 8192);
+    std::error_code ignored;
+    const fs::path leads = back ? git.directory / back->substr(0, back->find('\n')) : fs::path();
+    if (!back || !fs::equivalent(leads, git.root / ".git", ignored))
+        throw Error(ErrorCode::kNotAllowed, "{} does not know of the work tree {}", git.directory.native(),
+                    git.root.native())
+            .hint("if it was moved: git worktree repair");
+}
+
+/// Without git nothing beside the files is ours. The time of birth keeps a number that is used again from being taken
+/// for the directory that had it before.
+fs::path markerWithoutGit(const fs::path& project) {
+    struct statx info {};
+    if (::statx(AT_FDCWD, project.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &info) != 0)
+        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", project.native(), errnoText(errno));
+    const bool isKnown = (info.stx_mask & STATX_BTIME) != 0;
+    return fs::path(kMarkersWithoutGit) /
+           fmt::format(".{}-{}-{}-{}-{}", kMarker, info.stx_dev_major, info.stx_dev_minor, info.stx_ino,
+                       isKnown ? info.stx_btime.tv_sec * 1'000'000'000 + info.stx_btime.tv_nsec : 0);
+}
+
+bool isRepository(const TreeRoot& root, std::string_view directory) {
+    const Place place = root.place(std::string(directory) + "/.git");
+    return place && sight(place.at(), place.name).exists;
+}
+
+/// Paths in a submodule or in a clone that lies in the tree.
+std::vector<Conflict> foreignPaths(const fs::path& project, const ChangeSet& changes) {
+    const TreeRoot root(project);
+    std::vector<Conflict> found;
+    std::set<std::string, std::less<>> own;
+    for (const PathChange& change : changes.changes())
+        for (std::string_view parent = directoryOf(change.path); !parent.empty() && !own.contains(parent);
+             parent = directoryOf(parent)) {
+            if (isRepository(root, parent)) {
+                found.push_back(
+                    {ConflictKind::kForeign, change.path, "", fmt::format("the repository '{}'", parent), {}});
+                break;
+            }
+        }
+    return found;
+}
+
+void addAll(std::vector<Kept>& all, const std::vector<std::string>& saved) {
+    for (const std::string& path : saved) all.push_back({path, "an edit that lost its place is kept under this name"});
+}
+
+}  // namespace
+
+WorktreeDriver::WorktreeDriver(const DriverContext& context) : context_(context), git_(findWorkTree(context.project)) {
+    makeDirectoriesDurably(context.state);
+}
+
+TreeWriter WorktreeDriver::writer() const {
+    return {context_.project, journals(), context_.objects, context_.files, context_.random};
+}
+
+std::optional<WorktreeCommit> WorktreeDriver::committing() const {
+    if (!context_.stage.settings.flag("commit")) return std::nullopt;
+    if (!git_)
+        throw Error(ErrorCode::kUsage, "stage '{}': `commit = true` needs a git repository, and {} is in none",
+                    context_.stage.name, context_.project.native())
+            .hint("git init, or leave it out");
+    return std::optional<WorktreeCommit>(std::in_place, context_, *git_);
+}
+
+WorktreeCommit WorktreeDriver::repository() const {
+    if (git_) return {context_, *git_};
+    throw Error(ErrorCode::kInfrastructure, "{} was in a git repository when it was promoted into, and is no more",
+                context_.project.native())
+        .hint("bring its .git back, then try again");
+}
+
+TargetIdentity WorktreeDriver::identity() const {
+    const ProjectIdentity project = identify(context_.project);
+    const std::string canonical = fmt::format("{}:{}", project.device, project.inode);
+    if (!git_) return {"worktree", canonical, markerWithoutGit(context_.project)};
+    requireTrustworthy(*git_);
+    // Projects in one repository are targets of their own.
+    std::string name(kMarker);
+    if (!git_->prefix.empty()) name += "-" + sha256(git_->prefix).brief();
+    return {"worktree", canonical, git_->directory / name};
+}
+
+std::optional<HeldTree> WorktreeDriver::held() const {
+    const WorkTree tree = readWorkTree({context_.project, context_.state / "work-tree", nullptr});
+    return HeldTree{context_.project, tree.fingerprint.digest()};
+}
+
+Plan WorktreeDriver::planned(const StageChange& change) const {
+    Plan plan = writer().plan(change.changes, {change.granted});
+    for (Conflict& conflict : foreignPaths(context_.project, change.changes)) plan.conflicts.push_back(conflict);
+    if (const auto commit = committing())
+        for (Conflict& conflict : commit->conflicts(change)) plan.conflicts.push_back(conflict);
+    std::ranges::stable_sort(plan.conflicts, {}, &Conflict::path);
+    return plan;
+}
+
+std::vector<Conflict> WorktreeDriver::conflicts(const StageChange& change) const { return planned(change).conflicts; }
+
+Checkpoint WorktreeDriver::checkpoint(const StageChange& change) {
+    if (git_) requireTrustworthy(*git_);
+    Taken taken{writer().seal(planned(change)), std::nullopt};
+    if (auto commit = committing()) taken.commit = commit->prepare(change);
+    const Journal journal = JournalDirectory(journals(), context_.files).read(taken.journal);
+    return {taken.encode(), {journal.undo}};
+}
+
+ApplyOutcome WorktreeDriver::apply(const Checkpoint& checkpoint) {
+    const Taken taken = Taken::decode(checkpoint);
+    if (observeFiles(taken.journal) == Observed::kBetween) {
+        rollback(checkpoint);
+        return {false, {}, "an earlier attempt was interrupted, and is taken back", "", {}};
+    }
+    const ApplyReport report = writer().apply(taken.journal);
+    ApplyOutcome outcome{report.applied, report.conflicts, "", "", {}};
+    for (const Kept& kept : report.kept) outcome.notes.push_back(fmt::format("'{}': {}", kept.path, kept.reason));
+    for (const std::string& path : report.saved) outcome.notes.push_back(fmt::format("an edit is kept as '{}'", path));
+    if (!report.applied || !taken.commit) return outcome;
+    const auto moved = repository().land(*taken.commit, outcome.notes);
+    if (!moved) return outcome;
+    writer().undo(taken.journal);
+    outcome.applied = false;
+    outcome.conflicts.push_back(*moved);
+    return outcome;
+}
+
+// The journal says how far it came. Once a change is confirmed, what a person does to its files is no crash of ours.
+StageDriver::Observed WorktreeDriver::observe(const Checkpoint& checkpoint) const {
+    const Taken taken = Taken::decode(checkpoint);
+    const Observed files = observeFiles(taken.journal);
+    if (!taken.commit || files == Observed::kBetween) return files;
+    const WorktreeCommit commit = repository();
+    const bool isAsFiles =
+        files == Observed::kAfter ? commit.isLanded(*taken.commit) : commit.isUntouched(*taken.commit);
+    return isAsFiles ? files : Observed::kBetween;
+}
+
+StageDriver::Observed WorktreeDriver::observeFiles(const JournalRef& ref) const {
+    const Journal journal = JournalDirectory(journals(), context_.files).read(ref);
+    if (journal.state == WriteState::kPlanned || journal.state == WriteState::kUndone) return Observed::kBefore;
+    if (journal.state == WriteState::kUndoing) return Observed::kBetween;
+    const bool isBefore = writer().observe(journal.ref()).state == Observation::State::kBefore;
+    const bool hasTemporaries = fs::exists(fs::symlink_status(context_.project / journal.staging));
+    if (journal.state == WriteState::kSealed)
+        return isBefore && !hasTemporaries ? Observed::kBefore : Observed::kBetween;
+    return isBefore && !journal.changes.empty() ? Observed::kBefore : Observed::kAfter;
+}
+
+RollbackOutcome WorktreeDriver::rollback(const Checkpoint& checkpoint) {
+    const Taken taken = Taken::decode(checkpoint);
+    const UndoReport report = writer().undo(taken.journal);
+    RollbackOutcome outcome;
+    outcome.complete = report.blocked.empty();
+    outcome.kept = report.kept;
+    if (taken.commit)
+        if (auto kept = repository().takeBack(*taken.commit)) outcome.kept.push_back(*kept);
+    addAll(outcome.kept, report.saved);
+    for (const Kept& blocked : report.blocked)
+        outcome.problems.push_back(fmt::format("'{}': {}", blocked.path, blocked.reason));
+    return outcome;
+}
+
+void WorktreeDriver::tidy(const std::vector<Checkpoint>& needed) {
+    std::set<std::string> names;
+    for (const Checkpoint& checkpoint : needed) names.insert(Taken::decode(checkpoint).journal.name);
+    JournalDirectory directory(journals(), context_.files);
+    for (const JournalRef& journal : directory.list()) {
+        const bool isNeeded = names.contains(journal.name);
+        // Of one that is needed only the temporaries go, and only if it came to its end.
+        if (isNeeded && directory.read(journal).state != WriteState::kApplied) continue;
+        if (writer().recover(journal).blocked.empty() && !isNeeded) directory.remove(journal);
+    }
+}
+
+}  // namespace gradus

@@ -1,0 +1,297 @@
+#include "stages/drivers/worktree_commit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "store/model/canonical.h"
+#include "store/model/canonical_reader.h"
+#include "store/model/error.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kDomain = "gradus.prepared-commit.1";
+constexpr std::uint64_t kLargestBlob = std::uint64_t{1} << 31;
+constexpr int kIndexAttempts = 40;
+constexpr std::chrono::milliseconds kIndexNap{50};
+
+/// What git leaves there while it is in the middle of something.
+constexpr std::array<std::pair<const char*, const char*>, 6> kUnderWay = {{{"MERGE_HEAD", "a merge"},
+                                                                           {"CHERRY_PICK_HEAD", "a cherry-pick"},
+                                                                           {"REVERT_HEAD", "a revert"},
+                                                                           {"rebase-merge", "a rebase"},
+                                                                           {"rebase-apply", "a rebase"},
+                                                                           {"sequencer", "a sequence of picks"}}};
+
+std::string modeOf(const Entry& entry) {
+    if (entry.type == EntryType::kSymlink) return "120000";
+    return (entry.mode & 0100) != 0 ? "100755" : "100644";
+}
+
+/// Only its mode changes, or nothing.
+bool isSameContent(const PathChange& change) {
+    return change.before && change.after && change.before->type == change.after->type &&
+           change.before->digest == change.after->digest;
+}
+
+bool isFile(const std::optional<Entry>& entry) { return entry && entry->type != EntryType::kDirectory; }
+
+Conflict conflictOf(ConflictKind kind, const std::string& path, std::string found) {
+    return {kind, path, "", std::move(found), std::nullopt};
+}
+
+void encodeEntry(Canonical& out, const std::optional<GitEntry>& entry) {
+    out.list(entry ? 1 : 0);
+    if (entry) out.text(entry->mode).text(entry->id);
+}
+
+std::optional<GitEntry> decodeEntry(CanonicalReader& in) {
+    if (in.list() == 0) return std::nullopt;
+    GitEntry entry;
+    entry.mode = in.text();
+    entry.id = in.text();
+    return entry;
+}
+
+std::optional<GitEntry> at(const GitEntries& entries, const std::string& path) {
+    const auto found = entries.find(path);
+    return found == entries.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string oneLine(std::string_view text) {
+    std::string line(text.substr(0, text.find_first_of("\r\n")));
+    std::erase_if(line, [](char c) { return c >= 0 && (c < ' ' || c == '\x7f'); });
+    return line;
+}
+
+}  // namespace
+
+std::string PreparedCommit::encode() const {
+    Canonical out(kDomain);
+    out.text(ref).text(parent.value_or("")).text(id).list(steps.size());
+    for (const Step& step : steps) {
+        out.text(step.path);
+        encodeEntry(out, step.before);
+        encodeEntry(out, step.after);
+    }
+    return out.bytes();
+}
+
+PreparedCommit PreparedCommit::decode(std::string_view bytes) {
+    CanonicalReader in(bytes, kDomain);
+    PreparedCommit commit;
+    commit.ref = in.text();
+    const std::string parent = in.text();
+    if (!parent.empty()) commit.parent = parent;
+    commit.id = in.text();
+    for (std::uint64_t left = in.list(); left > 0; --left) {
+        Step step;
+        step.path = in.text();
+        step.before = decodeEntry(in);
+        step.after = decodeEntry(in);
+        commit.steps.push_back(std::move(step));
+    }
+    in.end();
+    return commit;
+}
+
+WorktreeCommit::WorktreeCommit(const DriverContext& context, const GitWorkTree& git)
+    : context_(context), git_(git), plumbing_(git, context.files) {}
+
+std::map<std::string, const PathChange*> WorktreeCommit::filesOf(const StageChange& change) const {
+    std::map<std::string, const PathChange*> files;
+    for (const PathChange& path : change.changes.changes())
+        if (isFile(path.before) || isFile(path.after)) files[git_.prefix + path.path] = &path;
+    return files;
+}
+
+std::vector<Conflict> WorktreeCommit::conflicts(const StageChange& change) const {
+    std::vector<Conflict> found;
+    struct stat info {};
+    if (::stat(git_.common.c_str(), &info) == 0 && info.st_uid != ::geteuid())
+        found.push_back(
+            conflictOf(ConflictKind::kNoPermission, ".git",
+                       fmt::format("a repository of user {}, in which only that user should commit", info.st_uid)));
+    for (const auto& [name, what] : kUnderWay)
+        if (::lstat((git_.directory / name).c_str(), &info) == 0)
+            found.push_back(conflictOf(ConflictKind::kNotCommitted, ".git", fmt::format("{} under way", what)));
+    const auto files = filesOf(change);
+    if (files.empty()) return found;
+    addUncommitted(files, found);
+    addFiltered(files, found);
+    return found;
+}
+
+// The commit takes whole files: each must be, before the change, what the branch has and what is staged.
+void WorktreeCommit::addUncommitted(const std::map<std::string, const PathChange*>& files,
+                                    std::vector<Conflict>& found) const {
+    const auto head = plumbing_.commitAt("HEAD");
+    const GitEntries committed = head ? plumbing_.entriesOf(*head) : GitEntries();
+    const GitEntries staged = plumbing_.stagedEntries();
+    std::vector<std::string> ids;
+    std::vector<const PathChange*> changes;
+    for (const auto& [path, change] : files) {
+        const auto entry = at(committed, path);
+        if (at(staged, path) != entry)
+            found.push_back(conflictOf(ConflictKind::kNotCommitted, change->path, "another version is staged"));
+        else if (entry.has_value() != isFile(change->before))
+            found.push_back(conflictOf(ConflictKind::kNotCommitted, change->path,
+                                       entry ? "deleted, but not committed" : "a file that was never committed"));
+        else if (entry && entry->mode != modeOf(*change->before))
+            found.push_back(conflictOf(ConflictKind::kNotCommitted, change->path, "its mode is not committed"));
+        else if (entry) {
+            ids.push_back(entry->id);
+            changes.push_back(change);
+        }
+    }
+    plumbing_.readBlobs(ids, [&](std::size_t which, std::string_view bytes) {
+        if (sha256(bytes) == changes[which]->before->digest) return;
+        const bool isPointer = bytes.starts_with("version https://git-lfs.github.com/");
+        found.push_back(conflictOf(isPointer ? ConflictKind::kFiltered : ConflictKind::kNotCommitted,
+                                   changes[which]->path,
+                                   isPointer ? "a file of git LFS" : "edits that are not committed"));
+    });
+}
+
+// A filter would be a command of the repository's choice, so it is not run; then the bytes would be the wrong ones.
+void WorktreeCommit::addFiltered(const std::map<std::string, const PathChange*>& files,
+                                 std::vector<Conflict>& found) const {
+    std::vector<std::string> paths;
+    for (const auto& [path, change] : files)
+        if (isFile(change->after)) paths.push_back(path);
+    if (paths.empty()) return;
+    for (const auto& [path, attributes] : plumbing_.conversions(paths)) {
+        const PathChange& change = *files.at(path);
+        if (isSameContent(change)) continue;
+        const bool isText = attributes.find("filter=") == std::string::npos &&
+                            attributes.find("ident=") == std::string::npos &&
+                            attributes.find("encoding=") == std::string::npos;
+        // Line ends alone matter only where there are some to convert.
+        if (isText && (change.after->type != EntryType::kFile ||
+                       context_.objects.readAll(change.after->digest, kLargestBlob).find("\r\n") == std::string::npos))
+            continue;
+        found.push_back(conflictOf(ConflictKind::kFiltered, change.path, attributes));
+    }
+}
+
+// git is shown files of ours, not those of the tree: what is committed is what was promoted.
+GitEntries WorktreeCommit::entriesAfter(const std::map<std::string, const PathChange*>& files) {
+    const fs::path directory = context_.state / "commit-contents";
+    fs::remove_all(directory);
+    fs::create_directories(directory);
+    std::vector<fs::path> contents;
+    std::vector<std::pair<std::string, std::string>> modes;
+    for (const auto& [path, change] : files) {
+        if (!isFile(change->after) || isSameContent(*change)) continue;
+        contents.push_back(directory / std::to_string(contents.size()));
+        writeFileDurably(contents.back(), context_.objects.readAll(change->after->digest, kLargestBlob));
+        modes.emplace_back(path, modeOf(*change->after));
+    }
+    GitEntries entries;
+    const std::vector<std::string> ids = contents.empty() ? std::vector<std::string>() : plumbing_.writeBlobs(contents);
+    for (std::size_t i = 0; i < ids.size(); ++i) entries[modes[i].first] = {modes[i].second, ids[i]};
+    fs::remove_all(directory);
+    return entries;
+}
+
+std::string WorktreeCommit::messageOf(const StageChange& change) const {
+    std::string title = oneLine(change.title);
+    if (title.empty()) title = "Promote " + change.handle;
+    std::string message = title + "\n";
+    for (const auto& [name, value] : change.trailers)
+        message +=
+            fmt::format("{}{}: {}\n", message.size() == title.size() + 1 ? "\n" : "", oneLine(name), oneLine(value));
+    return message;
+}
+
+std::optional<PreparedCommit> WorktreeCommit::prepare(const StageChange& change) {
+    const auto files = filesOf(change);
+    if (files.empty()) return std::nullopt;
+    PreparedCommit commit;
+    commit.ref = plumbing_.headRef();
+    commit.parent = plumbing_.commitAt("HEAD");
+    const GitEntries committed = commit.parent ? plumbing_.entriesOf(*commit.parent) : GitEntries();
+    GitEntries entries = entriesAfter(files);
+    for (const auto& [path, one] : files)
+        if (isSameContent(*one) && isFile(one->after)) entries[path] = {modeOf(*one->after), committed.at(path).id};
+    GitPlumbing::NewCommit made{commit.parent,
+                                std::move(entries),
+                                {},
+                                messageOf(change),
+                                change.author.empty() ? "Gradus <gradus@localhost>" : oneLine(change.author),
+                                toMillis(context_.clock.now()) / 1000};
+    for (const auto& [path, one] : files) {
+        const auto after = at(made.set, path);
+        commit.steps.push_back({path, at(committed, path), after});
+        if (!after) made.removed.push_back(path);
+    }
+    commit.id = plumbing_.writeCommit(made, context_.state / "commit-index");
+    return commit;
+}
+
+std::optional<Conflict> WorktreeCommit::land(const PreparedCommit& commit, std::vector<std::string>& notes) {
+    const auto now = plumbing_.commitAt(commit.ref);
+    const bool isThere = now && (*now == commit.id || plumbing_.isAncestor(commit.id, *now));
+    if (!isThere && !plumbing_.moveRef(commit.ref, commit.parent, commit.id, "gradus: promote"))
+        return Conflict{ConflictKind::kEdited, commit.ref, commit.parent.value_or("no commit"),
+                        plumbing_.commitAt(commit.ref).value_or("no commit"), std::nullopt};
+    if (!restage(commit, true))
+        notes.push_back("another git has the index locked; 'git reset' brings it up to date with the new commit");
+    return std::nullopt;
+}
+
+bool WorktreeCommit::isLanded(const PreparedCommit& commit) const {
+    const auto now = plumbing_.commitAt(commit.ref);
+    if (!now || !(*now == commit.id || plumbing_.isAncestor(commit.id, *now))) return false;
+    if (*now != commit.id || plumbing_.headRef() != commit.ref) return true;
+    const GitEntries staged = plumbing_.stagedEntries();
+    return std::ranges::none_of(commit.steps, [&](const PreparedCommit::Step& step) {
+        return step.before != step.after && at(staged, step.path) == step.before;
+    });
+}
+
+bool WorktreeCommit::isUntouched(const PreparedCommit& commit) const {
+    const auto now = plumbing_.commitAt(commit.ref);
+    return !now || !(*now == commit.id || plumbing_.isAncestor(commit.id, *now));
+}
+
+bool WorktreeCommit::restage(const PreparedCommit& commit, bool isForward) {
+    if (plumbing_.headRef() != commit.ref) return true;
+    const GitEntries staged = plumbing_.stagedEntries();
+    std::map<std::string, std::optional<GitEntry>> entries;
+    for (const PreparedCommit::Step& step : commit.steps) {
+        const auto& from = isForward ? step.before : step.after;
+        const auto& to = isForward ? step.after : step.before;
+        if (from != to && at(staged, step.path) == from) entries[step.path] = to;
+    }
+    for (int attempt = 0; attempt < kIndexAttempts; ++attempt) {
+        if (plumbing_.stage(entries)) return true;
+        std::this_thread::sleep_for(kIndexNap);
+    }
+    return false;
+}
+
+std::optional<Kept> WorktreeCommit::takeBack(const PreparedCommit& commit) {
+    const auto now = plumbing_.commitAt(commit.ref);
+    if (now == commit.id && plumbing_.moveRef(commit.ref, commit.id, commit.parent, "gradus: roll back")) {
+        restage(commit, false);
+        return std::nullopt;
+    }
+    if (now && plumbing_.isAncestor(commit.id, *now))
+        return Kept{commit.ref,
+                    fmt::format("there are commits after {0}, so that one stays: 'git revert {0}' undoes it",
+                                commit.id.substr(0, 12))};
+    // Killed between the ref and the index, or taken back by hand.
+    if (now == commit.parent) restage(commit, false);
+    return std::nullopt;
+}
+
+}  // namespace gradus

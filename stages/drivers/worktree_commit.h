@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/changes/git_work_tree.h"
+#include "stages/drivers/driver.h"
+#include "stages/drivers/git_plumbing.h"
+
+namespace gradus {
+
+/// A commit whose objects are written and that no ref leads to yet.
+struct PreparedCommit {
+    std::string ref;
+    std::optional<std::string> parent;
+    std::string id;
+    /// What git has at each path before and after.
+    struct Step {
+        std::string path;  ///< from the repository's top
+        std::optional<GitEntry> before;
+        std::optional<GitEntry> after;
+    };
+    std::vector<Step> steps;
+
+    std::string encode() const;
+    static PreparedCommit decode(std::string_view bytes);
+};
+
+/// `commit = true`: the change becomes a commit on the branch that is checked out, and nothing else does: what a person
+/// has staged or edited stays staged and edited.
+class WorktreeCommit {
+  public:
+    WorktreeCommit(const DriverContext& context, const GitWorkTree& git);
+
+    /// Why no commit can be made of exactly this change. Reads only.
+    std::vector<Conflict> conflicts(const StageChange& change) const;
+    /// Writes objects. Nothing if the change is about directories alone.
+    std::optional<PreparedCommit> prepare(const StageChange& change);
+
+    /// The branch leads to the commit, the index has its entries. The reason, if the branch has moved meanwhile.
+    std::optional<Conflict> land(const PreparedCommit& commit, std::vector<std::string>& notes);
+    /// Wholly, as far as nobody has gone on from there.
+    bool isLanded(const PreparedCommit& commit) const;
+    bool isUntouched(const PreparedCommit& commit) const;
+    /// Back to the parent, or why the commit stays.
+    std::optional<Kept> takeBack(const PreparedCommit& commit);
+
+  private:
+    /// The files and links of a change, by git's path.
+    std::map<std::string, const PathChange*> filesOf(const StageChange& change) const;
+    void addUncommitted(const std::map<std::string, const PathChange*>& files, std::vector<Conflict>& found) const;
+    void addFiltered(const std::map<std::string, const PathChange*>& files, std::vector<Conflict>& found) const;
+    std::map<std::string, GitEntry> entriesAfter(const std::map<std::string, const PathChange*>& files);
+    std::string messageOf(const StageChange& change) const;
+    /// Index entries that are as one side of the steps become as the other.
+    bool restage(const PreparedCommit& commit, bool isForward);
+
+    const DriverContext& context_;
+    GitWorkTree git_;
+    mutable GitPlumbing plumbing_;
+};
+
+}  // namespace gradus
