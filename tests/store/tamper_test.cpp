@@ -259,15 +259,17 @@ const std::vector<TamperCase>& editedState() {
         {"PromotionReopened", script("update promotion set finished = 0"), kStateMismatch, 15},
         {"PromotionMissing", script("delete from promotion"), kStateMismatch, 15},
         {"PromotionExtra",
-         script(
-             "insert into promotion select 2, project, change, revision, stage, state, finished, cause, rules, undoes, "
-             "opened_at, moved_at, seq from promotion"),
+         script("insert into promotion (id, project, change, revision, stage, state, finished, cause, rules, undoes, "
+                "opened_at, moved_at, seq) select 2, project, change, revision, stage, state, finished, cause, rules, "
+                "undoes, "
+                "opened_at, moved_at, seq from promotion"),
          kStateMismatch, 15},
         {"CheckResultEdited", script("update check_result set verdict = 'failed'"), kStateMismatch, 11},
         {"CheckResultLogTakenAway", script("update check_result set log = null"), kStateMismatch, 11},
         {"CheckResultMissing", script("delete from check_result"), kStateMismatch, 11},
         {"CheckResultExtra",
-         script("insert into check_result select 12, promotion, name, verdict, evidence, exit_code, wall_ms, log "
+         script("insert into check_result (seq, promotion, name, verdict, evidence, exit_code, wall_ms, log) select "
+                "12, promotion, name, verdict, evidence, exit_code, wall_ms, log "
                 "from check_result"),
          kStateMismatch, 12},
         {"RedactionEdited", script("update redaction set by_event = 18"), kStateMismatch, 17},
