@@ -7,10 +7,8 @@
 namespace gradus {
 namespace {
 
-using namespace std::chrono_literals;
 using test::approvalOf;
 using test::decideHere;
-using test::kNoon;
 using test::readyFacts;
 
 TEST(Gate, AnswersForEveryGateInTheOrderOfTheirNames) {
