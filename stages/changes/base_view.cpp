@@ -36,6 +36,8 @@ timespec latest(timespec stamp) {
 
 }  // namespace
 
+bool isSettled(const timespec& stamp, const timespec& since) { return isBefore(latest(stamp), since); }
+
 FileDescriptor openBeneath(int root, const std::string& path, bool sameMount) {
     open_how how{};
     how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -47,7 +49,7 @@ FileDescriptor openBeneath(int root, const std::string& path, bool sameMount) {
 BaseView::BaseView(const std::filesystem::path& base, timespec since, bool pinned)
     : root_(openFile(base, O_RDONLY | O_DIRECTORY)), since_(since), pinned_(pinned) {}
 
-bool BaseView::isOld(const struct stat& info) const { return pinned_ || isBefore(latest(info.st_ctim), since_); }
+bool BaseView::isOld(const struct stat& info) const { return pinned_ || isSettled(info.st_ctim, since_); }
 
 BaseEntry BaseView::probe(int directory, const char* name, bool trusted) const {
     BaseEntry entry;

@@ -20,6 +20,9 @@ struct BaseEntry {
     bool isDirectory() const { return present && S_ISDIR(info.st_mode); }
 };
 
+/// A stamp from before `since` beyond doubt, however coarse the file system keeps its time.
+bool isSettled(const timespec& stamp, const timespec& since);
+
 /// A directory opened below `root`, by its relative path ("" is `root`), through no link; an empty descriptor and errno
 /// otherwise. `sameMount`: not into another file system either.
 FileDescriptor openBeneath(int root, const std::string& path, bool sameMount);

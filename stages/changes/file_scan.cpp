@@ -48,13 +48,6 @@ class FileSource final : public ByteSource {
     std::uint64_t size_ = 0;
 };
 
-Digest digestOf(ByteSource& source) {
-    thread_local std::vector<char> buffer(kPiece);
-    Hasher hasher;
-    while (const std::size_t got = source.read(buffer)) hasher.update({buffer.data(), got});
-    return hasher.finish();
-}
-
 // False: somebody was writing.
 bool scanRegular(int file, std::string_view path, const ScanOptions& options, FileScan& scan) {
     const auto size = static_cast<std::uint64_t>(scan.info.st_size);
@@ -98,6 +91,13 @@ bool scanOnce(int directory, const std::string& name, std::string_view path, con
 }
 
 }  // namespace
+
+Digest digestOf(ByteSource& source) {
+    thread_local std::vector<char> buffer(kPiece);
+    Hasher hasher;
+    while (const std::size_t got = source.read(buffer)) hasher.update({buffer.data(), got});
+    return hasher.finish();
+}
 
 bool isUntouched(const struct stat& a, const struct stat& b) {
     return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size && a.st_mode == b.st_mode &&

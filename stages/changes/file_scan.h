@@ -30,6 +30,9 @@ struct ScanOptions {
 /// Throws Error(kNotAllowed) for anything else that is there and Error(kInfrastructure) for what cannot be read.
 FileScan scanFile(int directory, const std::string& name, std::string_view path, const ScanOptions& options);
 
+/// Of all that is left of it.
+Digest digestOf(ByteSource& source);
+
 /// The same inode with the same content, mode and names.
 bool isUntouched(const struct stat& a, const struct stat& b);
 

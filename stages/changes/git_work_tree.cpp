@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "store/file.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
@@ -31,9 +32,37 @@ std::optional<fs::path> directoryOf(const fs::path& root) {
     return root / firstLine(text->substr(kWord.size()));
 }
 
+uid_t ownerOf(const fs::path& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0)
+        throw Error(ErrorCode::kNotFound, "{} cannot be looked at: {}", path.native(), errnoText(errno));
+    return info.st_uid;
+}
+
 bool isRepository(const fs::path& directory) { return ::access((directory / "HEAD").c_str(), F_OK) == 0; }
 
 }  // namespace
+
+void refuseForeign(const fs::path& git, const fs::path& project) {
+    const uid_t owner = ownerOf(git);
+    const bool ours = owner == ::geteuid() || (::geteuid() == 0 && owner == ownerOf(project));
+    if (ours) return;
+    throw Error(ErrorCode::kNotAllowed, "the repository {} belongs to uid {}", git.native(), owner)
+        .hint(fmt::format("take it over: chown -R {} '{}', or call as its owner", ::geteuid(), git.native()));
+}
+
+void refuseForeign(const GitWorkTree& tree, const fs::path& project) {
+    refuseForeign(tree.directory, project);
+    if (tree.directory == tree.common) return;
+    refuseForeign(tree.common, project);
+    const auto back = readPlainFile(AT_FDCWD, tree.directory / "gitdir", kPointerCap);
+    std::error_code error;
+    const fs::path named = back ? fs::weakly_canonical(tree.directory / firstLine(*back), error) : fs::path();
+    if (!error && named == fs::weakly_canonical(tree.root / ".git", error)) return;
+    throw Error(ErrorCode::kNotAllowed, "{} names {}, which knows no work tree there", (tree.root / ".git").native(),
+                tree.directory.native())
+        .hint("'git worktree repair' makes a moved one right");
+}
 
 std::optional<std::string> readPlainFile(int directory, const std::string& name, std::uint64_t cap) {
     const FileDescriptor file(

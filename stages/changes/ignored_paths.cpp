@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace gradus {
 
 namespace fs = std::filesystem;
@@ -75,6 +77,14 @@ bool IgnoredPaths::hasTrackedBeneath(std::string_view directory) {
     for (const TrackedNames& names : tracked_)
         if (names.containsBeneath(full)) return true;
     return unreadable_;
+}
+
+bool IgnoredPaths::isSkipped(std::string_view path) {
+    if (!tree_) return false;
+    loadTracked();
+    const std::string full = tree_->prefix + std::string(path);
+    return std::any_of(tracked_.begin(), tracked_.end(),
+                       [&](const TrackedNames& names) { return names.isSkipped(full); });
 }
 
 // Only once something looks ignored: reading the index of a large project takes milliseconds.

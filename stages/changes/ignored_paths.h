@@ -34,6 +34,8 @@ class IgnoredPaths {
     /// In git's index. When that cannot be read everything is: rather show too much than hide a change.
     bool isTracked(std::string_view path);
     bool hasTrackedBeneath(std::string_view directory);
+    /// In git's index, and left out of the work tree on purpose.
+    bool isSkipped(std::string_view path);
 
   private:
     struct Link {

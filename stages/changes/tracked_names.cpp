@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kHeader = 12;
 constexpr std::size_t kStatBytes = 40;
 constexpr unsigned kExtended = 0x4000;
+constexpr unsigned kSkipped = 0x4000;  ///< among the extended ones
 constexpr std::array<std::size_t, 2> kHashSizes{20, 32};
 
 std::uint32_t big32(std::string_view bytes) {
@@ -46,6 +47,7 @@ class TrackedNames::Reader {
         while (at_ < end_)
             if (!readExtension()) return std::nullopt;
         std::sort(result_.names_.begin(), result_.names_.end());
+        std::sort(result_.skipped_.begin(), result_.skipped_.end());
         return std::move(result_);
     }
 
@@ -54,7 +56,11 @@ class TrackedNames::Reader {
         const std::size_t begin = at_;
         at_ += kStatBytes + hashSize_ + 2;
         if (at_ >= end_) return false;
-        if (version_ >= 3 && (static_cast<unsigned char>(bytes_[at_ - 2]) << 8 & kExtended) != 0) at_ += 2;
+        bool isSkipped = false;
+        if (version_ >= 3 && (static_cast<unsigned char>(bytes_[at_ - 2]) << 8 & kExtended) != 0) {
+            isSkipped = (static_cast<unsigned char>(bytes_[at_]) << 8 & kSkipped) != 0;
+            at_ += 2;
+        }
         std::size_t kept = 0;
         if (version_ == 4 && !readStripped(kept)) return false;
         const std::size_t nul = at_ < end_ ? bytes_.find('\0', at_) : std::string_view::npos;
@@ -64,6 +70,7 @@ class TrackedNames::Reader {
         at_ = version_ == 4 ? nul + 1 : begin + ((nul - begin + 8) & ~std::size_t{7});
         // Entries that only replace one of a shared index have no name of their own.
         if (!last_.empty()) result_.names_.push_back(last_);
+        if (isSkipped && !last_.empty()) result_.skipped_.push_back(last_);
         result_.sparse_ |= last_.ends_with('/');
         return at_ <= end_;
     }
@@ -112,7 +119,14 @@ std::optional<TrackedNames> TrackedNames::parse(std::string_view bytes) {
 }
 
 bool TrackedNames::contains(std::string_view path) const {
-    if (std::binary_search(names_.begin(), names_.end(), path)) return true;
+    return std::binary_search(names_.begin(), names_.end(), path) || isInSparseDirectory(path);
+}
+
+bool TrackedNames::isSkipped(std::string_view path) const {
+    return std::binary_search(skipped_.begin(), skipped_.end(), path) || isInSparseDirectory(path);
+}
+
+bool TrackedNames::isInSparseDirectory(std::string_view path) const {
     if (!sparse_) return false;
     for (std::size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1))
         if (std::binary_search(names_.begin(), names_.end(), path.substr(0, slash + 1))) return true;

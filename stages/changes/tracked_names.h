@@ -16,12 +16,17 @@ class TrackedNames {
     /// `path` itself, or a directory of a sparse index that it lies in.
     bool contains(std::string_view path) const;
     bool containsBeneath(std::string_view directory) const;
+    /// In the index, and left out of the work tree on purpose: by a sparse checkout.
+    bool isSkipped(std::string_view path) const;
     /// The names come from another index beside this one too: its file is called `sharedindex.` and this.
     const std::string& sharedWith() const { return shared_; }
 
   private:
     class Reader;
-    std::vector<std::string> names_;  ///< in order of their bytes
+    bool isInSparseDirectory(std::string_view path) const;
+
+    std::vector<std::string> names_;    ///< in order of their bytes
+    std::vector<std::string> skipped_;  ///< the same, of some of them
     std::string shared_;
     bool sparse_ = false;
 };

@@ -22,12 +22,18 @@ struct WorkTree {
 struct WorkTreeRequest {
     std::filesystem::path project;  ///< real path
     /// A file of ours that remembers digests by inode, size and times, so that an unchanged file is not read again.
+    /// Empty: nothing is remembered.
     std::filesystem::path cache;
+    /// A person's own ignore rules (git's core.excludesFile), if the caller knows them.
+    std::filesystem::path excludesFile;
     /// Where the contents of differences go, both sides; without it they are hashed and not kept.
     Objects* keep = nullptr;
 };
 
-/// Reads the tree. Files that change while they are read are read again; one that never stands still is an Error.
+/// Reads the tree, as bytes: what git would convert on the way (line endings, filters) differs from the commit. Modes
+/// are 644 and 755, as git knows them, but for a directory without git. A repository without a commit counts as such a
+/// directory, without its ignored files. git itself only reads objects, never the work tree. Files that change while
+/// they are read are read again; one that never stands still is an Error.
 WorkTree readWorkTree(const WorkTreeRequest& request);
 
 }  // namespace gradus

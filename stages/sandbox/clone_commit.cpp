@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "stages/changes/git_work_tree.h"
 #include "stages/sandbox/clone_git_reader.h"
 #include "stages/sandbox/clone_tree_writer.h"
 #include "stages/sandbox/clone_view.h"
@@ -33,15 +34,6 @@ Owner ownerOf(const fs::path& path) {
     if (::stat(path.c_str(), &info) != 0)
         throw Error(ErrorCode::kNotFound, "{} cannot be looked at: {}", path.native(), errnoText(errno));
     return {info.st_uid, info.st_gid};
-}
-
-// The same rule as git's: a repository of somebody else may be made to run code of theirs.
-void refuseForeign(const fs::path& git, const fs::path& project) {
-    const uid_t owner = ownerOf(git).uid;
-    const bool ours = owner == ::geteuid() || (::geteuid() == 0 && owner == ownerOf(project).uid);
-    if (ours) return;
-    throw Error(ErrorCode::kNotAllowed, "the repository {} belongs to uid {}", git.native(), owner)
-        .hint(fmt::format("take it over: chown -R {} '{}', or call as its owner", ::geteuid(), git.native()));
 }
 
 struct Repository {
@@ -145,7 +137,7 @@ void publish(const Unfinished& made, const fs::path& finished) {
 MaterialisedCommit materialise(const fs::path& project, const std::string& commit, const fs::path& cacheDirectory) {
     const Repository repository = findRepository(project);
     refuseForeign(repository.git, project);
-    const GitReader reader(repository.git);
+    const GitObjects reader(repository.git);
     const std::string id = reader.resolveCommit(commit);
     const Owner owner = ownerOf(project);
     const fs::path finished = cacheDirectory / cacheName(id, owner, repository.prefix);
@@ -154,7 +146,7 @@ MaterialisedCommit materialise(const fs::path& project, const std::string& commi
         removeAbandoned(cacheDirectory);
         const Unfinished made(cacheDirectory);
         TreeFiles files(made.tree(), ::geteuid() == 0 ? std::optional(owner.uid) : std::nullopt, owner.gid);
-        reader.readTree(id, repository.prefix, files);
+        writeTree(reader, id, repository.prefix, files);
         writeNotes(made.notes(), files.notes());
         publish(made, finished);
     }
