@@ -6,7 +6,7 @@ set -euo pipefail
 needed_to_build=(
     g++ cmake ninja-build ccache
     libbenchmark-dev libfmt-dev libgit2-dev libgtest-dev libpoco-dev librapidcheck-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
-    libtomlplusplus-dev libzstd-dev nlohmann-json3-dev
+    libtomlplusplus-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
 )
 # clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
 # make and mount the disks that the power-cut tests break and that projects lie on.

@@ -9,6 +9,7 @@ namespace gradus {
 namespace {
 
 constexpr std::size_t kLookedAt = 8000;
+constexpr const char* kModule = "gradus-merge.so";
 
 void appendTo(void* context, const char* bytes, std::size_t size) {
     static_cast<std::string*>(context)->append(bytes, size);
@@ -21,11 +22,19 @@ GradusText textOf(std::string_view bytes) { return {bytes.data(), bytes.size()};
 bool isBinary(std::string_view bytes) { return bytes.substr(0, kLookedAt).find('\0') != std::string_view::npos; }
 
 std::optional<std::string> mergeText(std::string_view ancestor, std::string_view ours, std::string_view theirs) {
-    static auto* const kMerge = moduleFunction<decltype(gradus_merge_text_1)>("gradus-merge.so", "gradus_merge_text_1");
+    static auto* const kMerge = moduleFunction<decltype(gradus_merge_text_1)>(kModule, "gradus_merge_text_1");
     std::string merged;
     const int answer = kMerge(textOf(ancestor), textOf(ours), textOf(theirs), &appendTo, &merged);
     if (answer < 0) throw Error(ErrorCode::kInfrastructure, "libgit2 could not merge three texts");
     return answer == 1 ? std::optional(std::move(merged)) : std::nullopt;
+}
+
+std::string diffText(std::string_view before, std::string_view after) {
+    static auto* const kDiff = moduleFunction<decltype(gradus_diff_text_1)>(kModule, "gradus_diff_text_1");
+    std::string hunks;
+    if (kDiff(textOf(before), textOf(after), &appendTo, &hunks) != 0)
+        throw Error(ErrorCode::kInfrastructure, "libgit2 could not compare two texts");
+    return hunks;
 }
 
 }  // namespace gradus

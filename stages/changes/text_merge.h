@@ -17,4 +17,7 @@ bool isBinary(std::string_view bytes);
 /// cost every start of the program some milliseconds. Throws Error(kInfrastructure) when the module is not there.
 std::optional<std::string> mergeText(std::string_view ancestor, std::string_view ours, std::string_view theirs);
 
+/// The hunks of a unified diff, with three lines of context; empty for equal texts. In the same module.
+std::string diffText(std::string_view before, std::string_view after);
+
 }  // namespace gradus

@@ -11,7 +11,40 @@ git_merge_file_input inputOf(const GradusText& text) {
     return input;
 }
 
+struct Receiver {
+    void (*take)(void* context, const char* bytes, size_t size);
+    void* context;
+};
+
+int takeHunk(const git_diff_delta* /*delta*/, const git_diff_hunk* hunk, void* payload) {
+    const auto* receiver = static_cast<const Receiver*>(payload);
+    receiver->take(receiver->context, hunk->header, hunk->header_len);
+    return 0;
+}
+
+// The marks of a missing newline are whole lines; of the others the first letter says what they are.
+int takeLine(const git_diff_delta* /*delta*/, const git_diff_hunk* /*hunk*/, const git_diff_line* line, void* payload) {
+    const auto* receiver = static_cast<const Receiver*>(payload);
+    const char origin = line->origin;
+    if (origin == GIT_DIFF_LINE_CONTEXT || origin == GIT_DIFF_LINE_ADDITION || origin == GIT_DIFF_LINE_DELETION)
+        receiver->take(receiver->context, &origin, 1);
+    receiver->take(receiver->context, line->content, line->content_len);
+    return 0;
+}
+
 }  // namespace
+
+__attribute__((visibility("default"))) int gradus_diff_text_1(
+    GradusText before, GradusText after, void (*take)(void* context, const char* bytes, size_t size), void* context) {
+    if (git_libgit2_init() < 0) return -1;
+    git_diff_options options = GIT_DIFF_OPTIONS_INIT;
+    options.flags = GIT_DIFF_FORCE_TEXT;
+    Receiver receiver{take, context};
+    const int said = git_diff_buffers(before.bytes, before.size, nullptr, after.bytes, after.size, nullptr, &options,
+                                      nullptr, nullptr, takeHunk, takeLine, &receiver);
+    git_libgit2_shutdown();
+    return said == 0 ? 0 : -1;
+}
 
 __attribute__((visibility("default"))) int gradus_merge_text_1(GradusText ancestor, GradusText ours, GradusText theirs,
                                                                void (*take)(void* context, const char* bytes,

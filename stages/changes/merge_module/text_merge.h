@@ -14,4 +14,9 @@ struct GradusText {
 /// sides changed the same lines; -1 when it could not be done.
 int gradus_merge_text_1(struct GradusText ancestor, struct GradusText ours, struct GradusText theirs,
                         void (*take)(void* context, const char* bytes, size_t size), void* context);
+
+/// Tells how to make one text of another: the hunks of a unified diff, piece by piece. Returns 0, or -1 when it could
+/// not be done.
+int gradus_diff_text_1(struct GradusText before, struct GradusText after,
+                       void (*take)(void* context, const char* bytes, size_t size), void* context);
 }
