@@ -154,13 +154,13 @@ FileDescriptor listOf(const std::vector<std::string>& ids) {
 }
 
 // "<id> blob <size>", or "<id> missing"
-std::uint64_t sizeIn(const std::string& header, const std::string& id, std::string_view type) {
+std::uint64_t sizeIn(const std::string& header, const std::string& id, std::string_view type, std::string_view path) {
     const std::string expected = fmt::format("{} {} ", id, type);
     std::uint64_t size = 0;
     const char* end = header.data() + header.size();
     if (header.starts_with(expected) && std::from_chars(header.data() + expected.size(), end, size).ptr == end)
         return size;
-    throw Error(ErrorCode::kDamaged, "the repository does not hold the {} {}", type, id)
+    throw Error(ErrorCode::kDamaged, "the repository does not hold the content of '{}' ({})", printable(path), id)
         .hint("a partial or shallow clone has to fetch it first: git fetch --refetch");
 }
 
@@ -214,7 +214,7 @@ GitCommit GitObjects::commit(const std::string& commit) const {
     GitProcess process(program_, git_, {"cat-file", "--batch", "--buffer"}, objects.get());
     const std::optional<std::string> header = process.line('\n');
     if (!header) throw GitProcess::cut();
-    const std::uint64_t size = sizeIn(*header, commit, "commit");
+    const std::uint64_t size = sizeIn(*header, commit, "commit", "the commit");
     if (size > kMostWords) throw Error(ErrorCode::kNotAllowed, "the commit {} is too large to be read", commit);
     Stretch text(process, size);
     return parseCommit(commit, readWhole(text));
@@ -229,14 +229,15 @@ std::optional<std::vector<GitTreeItem>> GitObjects::tree(const std::string& comm
 }
 
 void GitObjects::blobs(const std::vector<std::string>& ids,
-                       const std::function<void(std::size_t, std::uint64_t, ByteSource&)>& each) const {
+                       const std::function<void(std::size_t, std::uint64_t, ByteSource&)>& each,
+                       const std::vector<std::string>& paths) const {
     if (ids.empty()) return;
     const FileDescriptor objects = listOf(ids);
     GitProcess contents(program_, git_, {"cat-file", "--batch", "--buffer"}, objects.get());
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const std::optional<std::string> header = contents.line('\n');
         if (!header) throw GitProcess::cut();
-        const std::uint64_t size = sizeIn(*header, ids[i], "blob");
+        const std::uint64_t size = sizeIn(*header, ids[i], "blob", i < paths.size() ? paths[i] : ids[i]);
         Stretch content(contents, size);
         each(i, size, content);
         content.skip();

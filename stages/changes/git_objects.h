@@ -53,9 +53,10 @@ class GitObjects {
     std::optional<std::vector<GitTreeItem>> tree(const std::string& commit, const std::filesystem::path& prefix) const;
 
     /// Calls `each` for every id in order, with its number, its size and the content, which ends where it ends; what is
-    /// left unread is skipped. Throws Error when a content is missing.
+    /// left unread is skipped. Throws Error when a content is missing, by its path where `paths` has them.
     void blobs(const std::vector<std::string>& ids,
-               const std::function<void(std::size_t number, std::uint64_t size, ByteSource& content)>& each) const;
+               const std::function<void(std::size_t number, std::uint64_t size, ByteSource& content)>& each,
+               const std::vector<std::string>& paths = {}) const;
 
   private:
     std::filesystem::path git_;

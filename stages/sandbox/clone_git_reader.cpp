@@ -31,16 +31,19 @@ void writeTree(const GitObjects& objects, const std::string& commit, const std::
             .hint("the project was elsewhere then, or the repository is damaged: git fsck");
     std::vector<const GitTreeItem*> blobs;
     std::vector<std::string> ids;
+    std::vector<std::string> paths;
     for (const GitTreeItem& item : *items) {
         if (item.isDirectory()) files.directory(item.path);
         if (item.isSubmodule()) files.submodule(item.path);
         if (!item.isBlob()) continue;
         blobs.push_back(&item);
         ids.push_back(item.id);
+        paths.push_back(item.path);
     }
-    objects.blobs(ids, [&](std::size_t number, std::uint64_t size, ByteSource& content) {
+    const auto write = [&](std::size_t number, std::uint64_t size, ByteSource& content) {
         writeBlob(*blobs[number], size, content, files);
-    });
+    };
+    objects.blobs(ids, write, paths);
 }
 
 }  // namespace gradus
