@@ -31,6 +31,15 @@ std::optional<std::string> payloadText(const std::optional<std::string>& payload
     return json[key].get<std::string>();
 }
 
+std::vector<std::string> payloadList(const std::optional<std::string>& payload, const char* key) {
+    const auto json = payload ? nlohmann::json::parse(*payload, nullptr, false) : nlohmann::json();
+    std::vector<std::string> texts;
+    if (!json.is_object() || !json.contains(key) || !json[key].is_array()) return texts;
+    for (const auto& item : json[key])
+        if (item.is_string()) texts.push_back(item.get<std::string>());
+    return texts;
+}
+
 Promotion promotionFromRow(const Sql::Call& row) {
     Promotion promotion;
     promotion.id = row.number(0);
@@ -70,6 +79,8 @@ Change changeFromRow(const Sql::Call& row) {
     change.patch = row.digest(7);
     change.submittedAt = fromMillis(row.number(8));
     change.title = payloadText(row.optionalText(9), "title");
+    change.message = payloadText(row.optionalText(9), "message").value_or("");
+    change.labels = payloadList(row.optionalText(9), "labels");
     return change;
 }
 
@@ -261,7 +272,7 @@ std::vector<Digest> Records::changeSets() const {
 
 std::vector<Digest> Records::referencedObjects() const {
     auto rows = sql()(
-        "select change_set from revision union "
+        "select change_set from revision union select base from revision union "
         "select log from check_result where log is not null union "
         "select checkpoint from promotion where checkpoint is not null union "
         "select change_set from sandbox where change_set is not null union "

@@ -27,7 +27,9 @@ EventFields submissionFields(const Submission& submission) {
 }
 
 std::string submissionPayload(const Submission& submission) {
-    return payload({{"title", submission.title}, {"labels", submission.labels}});
+    nlohmann::json words{{"title", submission.title}, {"labels", submission.labels}};
+    if (!submission.message.empty()) words["message"] = submission.message;
+    return payload(words);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ std::vector<Verb> storeVerbs(const OpenService& open);
 std::vector<Verb> tryVerbs(const OpenService& open);
 /// sandbox new, exec, list, show, snapshot, restore, fork, diff, rm
 std::vector<Verb> sandboxVerbs(const OpenService& open);
+/// submit, ls, show, diff, export, rebase
+std::vector<Verb> changeVerbs(const OpenService& open);
 /// doctor
 std::vector<Verb> doctorVerbs(const OpenService& open);
 /// status

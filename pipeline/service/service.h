@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/service/changes.h"
 #include "plugins/api/isolation.h"
 #include "plugins/host/machine.h"
 #include "policies/language/loader.h"
+#include "stages/changes/patch_writer.h"
 #include "stages/sandbox/clone.h"
 #include "stages/sandbox/sandboxes.h"
 #include "store/audit_query.h"
@@ -160,6 +162,20 @@ class Service {
     /// Probes every backend live, whatever was cached.
     DoctorReport doctor(const std::filesystem::path& directory);
 
+    // Changes
+    /// Freezes a change: its contents and what it was made on. Runs nothing, touches nothing but the store.
+    SubmitReport submit(const std::filesystem::path& directory, const SubmitRequest& request);
+    /// By handle (`c12`, `c12.2`), `@` for the newest, or the beginning of a digest. Throws Error(kNotFound).
+    ChangeView viewChange(const std::filesystem::path& directory, const std::string& words);
+    /// Of this project, newest first.
+    std::vector<ChangeView> listChanges(const std::filesystem::path& directory, std::int64_t limit);
+    /// What a sandbox changed, with all contents stored, as submitting it would take it.
+    SubmitReport changeOfSandbox(const std::filesystem::path& directory, const std::string& sandbox, bool withIgnored);
+    /// What `git apply` takes, and what of the change it cannot say.
+    WrittenPatch patchOf(const ChangeSet& changes, const BaseFingerprint& base);
+    /// Puts a change onto the project as it is now: a new revision, unless nothing moved or something conflicts.
+    RebaseReport rebase(const std::filesystem::path& directory, const std::string& words, bool dryRun);
+
     // Audit
     /// Throws Error(kNotFound) where there is no log.
     AuditVerdict verifyAudit(const VerifyProgress& progress);
@@ -193,6 +209,8 @@ class Service {
     /// Writes, and warns where the log outside the database did not keep up.
     void record(const std::function<void(Writer&)>& work);
     Objects objects() const { return {state().objects(), around_.clock}; }
+    ChangeView viewOf(const Store& store, const Change& change) const;
+    BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);
     std::vector<IsolationBackend*> backends();
 

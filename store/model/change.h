@@ -20,6 +20,7 @@ struct Submission {
     std::string title;
     std::vector<std::string> labels;
     std::optional<ActorId> sponsor;  ///< the person an agent acts for
+    std::string message{};           ///< what follows the title
 };
 
 /// A change as remembered: its lineage is its revisions, of which this names the latest.
@@ -34,6 +35,8 @@ struct Change {
     Digest patch;
     Time submittedAt{};
     std::optional<std::string> title;  ///< nothing once redacted
+    std::string message{};             ///< empty, too
+    std::vector<std::string> labels{};
 };
 
 }  // namespace gradus

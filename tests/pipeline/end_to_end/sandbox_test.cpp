@@ -79,6 +79,32 @@ TEST_P(KeptSandbox, IsMadeOfACommitWhateverTheDirectoryHolds) {
     EXPECT_EQ(diff(sandbox), (std::map<std::string, std::string>{}));
 }
 
+// ST14
+TEST_P(KeptSandbox, IsSubmittedWithBothSidesOfWhatItChanged) {
+    const std::string before = fingerprint();
+    const std::string sandbox = made();
+    exec(sandbox, "echo more >> README.md; rm src/main.c; echo new > f; git commit -qam inside");
+    const Json data = gradusJson({"submit", "--from-sandbox", sandbox, "--title", "Tidy up"})["data"];
+    EXPECT_EQ(data["change"].value("id", data.dump()), "c1");
+    EXPECT_EQ(kindsOf(data), kindsOf(gradusJson({"sandbox", "diff", sandbox})["data"]));
+    const std::string patch = gradus({"diff", "c1"}).out;
+    EXPECT_NE(patch.find("+more\n"), std::string::npos) << patch;
+    EXPECT_NE(patch.find("-int main(void)"), std::string::npos) << patch;
+    EXPECT_EQ(gradus({"diff", sandbox}).out, patch);
+    exec(sandbox, "echo later > f");
+    gradus({"sandbox", "rm", sandbox});
+    EXPECT_EQ(gradus({"diff", "c1"}).out, patch) << "frozen";
+    EXPECT_EQ(fingerprint(), before);
+}
+
+TEST_P(KeptSandbox, OfACommitIsSubmittedAgainstThatCommit) {
+    const std::string sandbox = made({"--commit", "HEAD"});
+    writeBytes(project / "README.md", "edited outside\n");
+    exec(sandbox, "echo inside >> README.md");
+    const std::string patch = gradus({"diff", sandbox}).out;
+    EXPECT_NE(patch.find(" # Shop\n+inside\n"), std::string::npos) << patch;
+}
+
 TEST_P(KeptSandbox, AreListedAndCollected) {
     const std::string sandbox = made({"--lifetime", "1m"});
     EXPECT_TRUE(has(gradus({"sandbox", "list"}).out, sandbox));

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/changes/merge.h"
+#include "store/model/actor.h"
+#include "store/model/change.h"
+#include "store/model/change_set.h"
+
+namespace gradus {
+
+/// Where a change is to be taken from. One of them.
+struct ChangeSource {
+    std::optional<std::string> sandbox;  ///< handle or name
+    std::optional<std::string> patch;    ///< its text
+    std::optional<std::string> commit;   ///< against its first parent
+    std::optional<std::string> range;    ///< "A..B"
+    std::optional<std::string> files;    ///< a JSON list, its text
+    bool worktree = false;               ///< from HEAD to the files
+    bool withIgnored = false;            ///< of a sandbox
+};
+
+struct SubmitRequest {
+    ChangeSource source;
+    std::optional<std::string> title;
+    std::vector<std::string> labels;
+    std::optional<std::string> sponsor;  ///< the person an agent acts for
+    bool dryRun = false;                 ///< nothing is recorded
+};
+
+/// What was submitted, or why not.
+struct SubmitReport {
+    std::optional<Change> change;  ///< as recorded; nothing after a dry run, or if there is nothing to submit
+    ChangeSet changes;
+    BaseFingerprint base;
+    std::string title;
+    std::vector<std::string> notes;   ///< what was left alone or refused
+    std::vector<std::string> faults;  ///< why there is no change
+};
+
+/// A change with what it holds.
+struct ChangeView {
+    Change change;
+    ChangeSet changes;
+    BaseFingerprint base;
+    std::string actor;                   ///< "agent:fixer"
+    std::optional<std::string> sponsor;  ///< "ann"
+};
+
+struct RebaseReport {
+    Change change;  ///< the newest revision, a new one if it had to be
+    bool revised = false;
+    MergeResult merge;
+};
+
+}  // namespace gradus

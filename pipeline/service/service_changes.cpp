@@ -1,0 +1,246 @@
+#include <algorithm>
+
+#include "pipeline/service/service.h"
+#include "stages/changes/change_sources.h"
+#include "stages/changes/git_work_tree.h"
+#include "stages/changes/patch.h"
+#include "stages/changes/patch_identity.h"
+#include "stages/changes/work_tree.h"
+#include "stages/sandbox/clone_commit.h"
+#include "store/file.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMostBase = 4096;
+constexpr std::int64_t kAllChanges = 1'000'000;
+constexpr std::size_t kLongestTitle = 200;
+
+GitWorkTree repositoryOf(const fs::path& root) {
+    auto tree = findWorkTree(root);
+    if (!tree) throw Error(ErrorCode::kUsage, "{} lies in no git repository", root.native());
+    refuseForeign(*tree, root);
+    return *tree;
+}
+
+fs::path prefixOf(const GitWorkTree& tree) {
+    return tree.prefix.empty() ? fs::path() : fs::path(tree.prefix.substr(0, tree.prefix.size() - 1));
+}
+
+FoundChange fromCommit(const fs::path& root, const std::string& name, Objects& objects) {
+    const GitWorkTree tree = repositoryOf(root);
+    const GitObjects git(tree.directory);
+    const std::string id = git.resolveCommit(name);
+    const std::vector<std::string> parents = git.commit(id).parents;
+    const auto parent = parents.empty() ? std::nullopt : std::optional(parents.front());
+    return changeOfCommits(git, prefixOf(tree), parent, id, objects);
+}
+
+FoundChange fromRange(const fs::path& root, const std::string& range, Objects& objects) {
+    const std::size_t dots = range.find("..");
+    if (dots == std::string::npos || dots == 0 || range.find("...") != std::string::npos)
+        throw Error(ErrorCode::kUsage, "'{}' is no range", printable(range)).hint("write A..B: from A to B");
+    const GitWorkTree tree = repositoryOf(root);
+    const GitObjects git(tree.directory);
+    const std::string to = range.substr(dots + 2);
+    return changeOfCommits(git, prefixOf(tree), git.resolveCommit(range.substr(0, dots)),
+                           git.resolveCommit(to.empty() ? "HEAD" : to), objects);
+}
+
+FoundChange fromPatch(const fs::path& root, const std::string& text, Objects& objects) {
+    FoundChange found;
+    const Patch patch = parsePatch(text);
+    found.title = patch.title;
+    PatchedChange patched = applyPatch(patch, DirectoryReader(root), objects);
+    for (const PatchFault& fault : patched.faults) found.faults.push_back(fault.text());
+    found.changes = std::move(patched.changes);
+    return found;
+}
+
+std::string madeUpTitle(const ChangeSet& changes) {
+    const std::string first = printable(changes.changes().front().path);
+    const std::size_t others = changes.changes().size() - 1;
+    return others == 0 ? fmt::format("Change {}", first) : fmt::format("Change {} and {} more", first, others);
+}
+
+std::string oneLine(const std::string& title) {
+    std::string line = title.substr(0, title.find('\n'));
+    if (firstInvalidUtf8(line)) line = printable(line);
+    return std::string(cutToWidth(line, kLongestTitle));
+}
+
+std::string nameOf(const Actor& actor) { return fmt::format("{}:{}", nameOf(kActorKinds, actor.kind), actor.name); }
+
+std::optional<Change> findChange(const Records& records, std::int64_t project, const Handle& handle) {
+    if (handle.kind == HandleKind::kLatest) {
+        const auto latest = records.latestChange(project);
+        return latest ? records.change(*latest) : std::nullopt;
+    }
+    if (handle.kind == HandleKind::kChange)
+        return handle.revision ? records.change(handle.number, *handle.revision) : records.change(handle.number);
+    if (handle.kind != HandleKind::kDigestPrefix) return std::nullopt;
+    std::optional<Change> found;
+    for (const Change& change : records.changes(project, kAllChanges)) {
+        if (!change.changeSet.hex().starts_with(handle.digestPrefix)) continue;
+        if (found && found->changeSet != change.changeSet)
+            throw Error(ErrorCode::kUsage, "'{}' is the beginning of several changes", handle.digestPrefix)
+                .hint("write more of it");
+        if (!found) found = change;
+    }
+    return found;
+}
+
+}  // namespace
+
+BaseFingerprint Service::baseNow(const fs::path& root) const {
+    const fs::path cache = state().root / "trees" / sha256(root.native()).hex().substr(0, 16);
+    return readWorkTree({.project = root, .cache = cache}).fingerprint;
+}
+
+SubmitReport Service::changeOfSandbox(const fs::path& directory, const std::string& words, bool withIgnored) {
+    const SandboxRecord record = sandbox(words);
+    const SandboxView view = sandboxes().view(record.id);
+    Objects store = objects();
+    Harvest harvest = sandboxes().diff(record.id, {.withIgnored = withIgnored, .keep = &store});
+    SubmitReport report;
+    fs::path base = view.project;
+    if (record.commit) {
+        base = materialise(view.project, *record.commit, state().root / "commits").tree;
+        report.base = {*record.commit, ChangeSet().digest()};
+    } else {
+        report.base = baseNow(view.project);
+    }
+    if (view.project != projectRoot(directory))
+        throw Error(ErrorCode::kUsage, "sandbox {} is of the project {}", sandboxHandle(record.id),
+                    view.project.native())
+            .hint(fmt::format("go there, or add -C '{}'", view.project.native()));
+    report.changes = withContents(harvest.changes, DirectoryReader(base), store);
+    for (const Unharvested& item : harvest.refused)
+        report.notes.push_back(fmt::format("{}: left out: {}", item.path, item.reason));
+    if (harvest.ignored > 0 && !withIgnored)
+        report.notes.push_back(fmt::format("{} files that git ignores are left out", harvest.ignored));
+    return report;
+}
+
+SubmitReport Service::submit(const fs::path& directory, const SubmitRequest& request) {
+    const fs::path root = projectRoot(directory);
+    const ChangeSource& source = request.source;
+    writing();
+    Objects store = objects();
+    FoundChange found;
+    if (source.sandbox) {
+        SubmitReport taken = changeOfSandbox(directory, *source.sandbox, source.withIgnored);
+        found = {.changes = std::move(taken.changes), .base = std::move(taken.base), .notes = std::move(taken.notes)};
+    } else if (source.commit) {
+        found = fromCommit(root, *source.commit, store);
+    } else if (source.range) {
+        found = fromRange(root, *source.range, store);
+    } else if (source.worktree) {
+        const GitWorkTree tree = repositoryOf(root);
+        const fs::path cache = state().root / "trees" / sha256(root.native()).hex().substr(0, 16);
+        WorkTree read = readWorkTree({.project = root, .cache = cache, .keep = &store});
+        if (read.fingerprint.commit.empty())
+            throw Error(ErrorCode::kNotAllowed, "{} has no commit to compare with", root.native());
+        found = {.changes = std::move(read.differences),
+                 .base = {read.fingerprint.commit, ChangeSet().digest()},
+                 .notes = std::move(read.notes)};
+    } else {
+        found = source.patch ? fromPatch(root, *source.patch, store)
+                             : changeOfFiles(source.files.value_or(""), DirectoryReader(root), store);
+        found.base = baseNow(root);
+    }
+    SubmitReport report{.changes = std::move(found.changes), .base = found.base, .notes = std::move(found.notes)};
+    report.faults = std::move(found.faults);
+    if (report.changes.empty() || !report.faults.empty()) return report;
+    report.title = oneLine(request.title.value_or(found.title));
+    if (report.title.empty()) report.title = madeUpTitle(report.changes);
+    if (request.dryRun) return report;
+
+    Submission submission{.changeSet = store.put(report.changes.encode()),
+                          .base = store.put(report.base.encode()),
+                          .patch = patchIdentity(report.changes, store),
+                          .title = report.title,
+                          .labels = request.labels,
+                          .sponsor = std::nullopt,
+                          .message = found.message};
+    std::int64_t id = 0;
+    record([&](Writer& writer) {
+        const ActorId by = writer.actor(caller());
+        if (request.sponsor) submission.sponsor = writer.actor({ActorKind::kPerson, *request.sponsor});
+        id = writer.submit(writer.project(identify(root), by), by, submission);
+    });
+    report.change = writing().records().change(id);
+    return report;
+}
+
+ChangeView Service::viewOf(const Store& store, const Change& change) const {
+    const Objects all = objects();
+    ChangeView view{.change = change};
+    view.changes = ChangeSet::decode(all.readAll(change.changeSet, kMostChangeSet));
+    if (all.contains(change.base)) view.base = BaseFingerprint::decode(all.readAll(change.base, kMostBase));
+    if (const auto actor = store.records().actor(change.actor)) view.actor = nameOf(*actor);
+    if (change.sponsor)
+        if (const auto sponsor = store.records().actor(*change.sponsor)) view.sponsor = sponsor->name;
+    return view;
+}
+
+ChangeView Service::viewChange(const fs::path& directory, const std::string& words) {
+    Store* const store = reading();
+    const auto project =
+        store != nullptr ? store->records().findProject(identify(projectRoot(directory))) : std::nullopt;
+    const auto handle = parseHandle(words);
+    const auto found = project && handle ? findChange(store->records(), *project, *handle) : std::nullopt;
+    if (!found || found->project != *project)
+        throw Error(ErrorCode::kNotFound, "there is no change '{}' in this project", printable(words))
+            .hint("`gradus ls` lists the changes");
+    return viewOf(*store, *found);
+}
+
+std::vector<ChangeView> Service::listChanges(const fs::path& directory, std::int64_t limit) {
+    std::vector<ChangeView> views;
+    Store* const store = reading();
+    const auto project =
+        store != nullptr ? store->records().findProject(identify(projectRoot(directory))) : std::nullopt;
+    if (!project) return views;
+    for (const Change& change : store->records().changes(*project, limit)) views.push_back(viewOf(*store, change));
+    return views;
+}
+
+WrittenPatch Service::patchOf(const ChangeSet& changes, const BaseFingerprint& base) {
+    return writePatch(changes, objects(), namingOf(base.commit));
+}
+
+RebaseReport Service::rebase(const fs::path& directory, const std::string& words, bool dryRun) {
+    writing();
+    const ChangeView view = viewChange(directory, words);
+    const fs::path root = projectRoot(directory);
+    Objects store = objects();
+    RebaseReport report{.change = view.change};
+    const BaseFingerprint base = baseNow(root);
+    report.merge = mergeOnto(view.changes, DirectoryReader(root), store);
+    // What is there already would make an empty revision.
+    if (!report.merge.conflicts.empty() || !report.merge.moved || report.merge.merged.empty() || dryRun) return report;
+    if (baseNow(root) != base)
+        throw Error(ErrorCode::kBusy, "the project changed while the change was merged").hint("call again");
+    const ChangeSet merged = withContents(report.merge.merged, DirectoryReader(root), store);
+    const Submission submission{.changeSet = store.put(merged.encode()),
+                                .base = store.put(base.encode()),
+                                .patch = patchIdentity(merged, store),
+                                .title = view.change.title.value_or(""),
+                                .labels = view.change.labels,
+                                .sponsor = view.change.sponsor,
+                                .message = view.change.message};
+    record([&](Writer& writer) { writer.revise(view.change.id, writer.actor(caller()), submission); });
+    report.change = *writing().records().change(view.change.id);
+    report.revised = true;
+    return report;
+}
+
+}  // namespace gradus
