@@ -71,7 +71,13 @@ void Resolver::addCheck(const std::string& name, const Settings& settings, const
 }
 
 void Resolver::judgeHostCheck(const Check& check) {
-    if (check.settings.text("on") != "host") return;
+    const bool isOnHost = check.settings.text("on") == "host";
+    const bool choosesPlace = findRow(vocabulary_.findCheckKind(check.kind)->keys, "on") != nullptr;
+    if (choosesPlace && !isOnHost && check.when == CheckWhen::kAfter)
+        findings_.error(check.settings.find("when")->origin, "conflict",
+                        fmt::format("check '{}' runs after the stage was touched, and in a sandbox", check.name),
+                        "nothing runs there to look at", "write on = \"host\", or when = \"before\"");
+    if (!isOnHost) return;
     if (check.when == CheckWhen::kBefore)
         findings_.error(check.settings.find("when")->origin, "conflict",
                         fmt::format("check '{}' runs on the host before the stage is touched", check.name),

@@ -88,7 +88,7 @@ class Writing {
         if (after || place.holds) return writeDirectory(place, spot, there);
         if (!there) return;
         if (place.change != nullptr || place.leftOut) return writeMark(spot);
-        writeDirectory(place, spot, there);
+        if (S_ISDIR(there->st_mode)) writeDirectory(place, spot, there);
     }
 
     static void writeMark(const Spot& spot) {

@@ -169,6 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"check without a kind", "[check.x]\ntimeout = \"1s\"\n", {6, 1}, "missing-key", "add run"},
         Mistake{"check of two kinds", "http = \"http://x\"\n", {6, 8}, "conflict", "two checks"},
         Mistake{"self cycle", "needs = [\"unit\"]\n", {6, 9}, "cycle", "needs"},
+        Mistake{"after in a sandbox", "when = \"after\"\n", {6, 8}, "conflict", "on = \"host\""},
         Mistake{"before on the host", "on = \"host\"\nwhen = \"before\"\n", {7, 8}, "conflict", "when = \"after\""},
         Mistake{"soak in a sandbox", "[stage.sandbox]\nsoak = \"1m\"\n", {7, 8}, "conflict", "remove it"},
         Mistake{"after check in a sandbox",

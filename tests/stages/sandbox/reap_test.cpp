@@ -139,6 +139,19 @@ TEST_F(ReapTest, AfterAKilledOwnerExactlyItsSandboxesGo) {  // L2, CR14
     expectConsistent();
 }
 
+TEST_F(ReapTest, TheLayersOfChangesGoWithTheirKilledOwner) {
+    OwnerProcess victim(state_, project_.path(), "over", "3");
+    ASSERT_TRUE(victim.hears("ready"));
+    EXPECT_EQ(layerDirectories(), 3U);
+    EXPECT_TRUE(sandboxes().collect().reaped.empty());
+    EXPECT_EQ(layerDirectories(), 3U) << "its owner lives";
+    victim.kill();
+    awaitOrphans();
+    EXPECT_EQ(sandboxes().collect().reaped.size(), 3U);
+    EXPECT_EQ(layerDirectories(), 0U);
+    expectConsistent();
+}
+
 TEST_F(ReapTest, WhatAKilledOwnerLeftRunningStillHoldsItsSandbox) {
     const SandboxRecord kept = createKept();
     for (int round = 0; round < 10; ++round) {

@@ -1,5 +1,6 @@
 // sandbox_owner STATE PROJECT MODE: a process that owns sandboxes and is killed by the tests.
 //   run N    N transient sandboxes at once, each running until the end; says "ready" when all of them do
+//   over N   the same over a change, which has a layer of its own
 //   write S  runs a command in the kept sandbox S that writes without end; says "ready" when it does
 //   churn S  makes, uses, snapshots, restores, forks and removes kept ones at random, for ever; says each that is done
 #include <unistd.h>
@@ -41,6 +42,23 @@ class Owner {
                     if (++ready == count) say("ready");
                 };
                 sandboxes_.attempt(request);
+            });
+        for (std::thread& thread : threads) thread.join();
+    }
+
+    void over(int count) {
+        Objects objects(state_.objects(), clock_);
+        const ChangeSet changes({{"new", std::nullopt, Entry{EntryType::kFile, 0644, objects.put("new"), 3}}});
+        std::atomic<int> ready = 0;
+        std::vector<std::thread> threads;
+        for (int i = 0; i < count; ++i)
+            threads.emplace_back([&] {
+                CommandRequest command;
+                command.arguments = {"/bin/sh", "-c", "cat new; exec sleep 600"};
+                command.live = [&](Stream, std::string_view) {
+                    if (++ready == count) say("ready");
+                };
+                sandboxes_.runOver({project_, project_, {}, changes}, command);
             });
         for (std::thread& thread : threads) thread.join();
     }
@@ -141,6 +159,7 @@ int main(int count, char** words) {
     gradus::Owner owner(words[1], words[2]);
     const std::string mode = words[3];
     if (mode == "run") owner.run(std::atoi(words[4]));
+    if (mode == "over") owner.over(std::atoi(words[4]));
     if (mode == "write") owner.write(std::atoll(words[4]));
     if (mode == "churn") owner.churn(static_cast<unsigned>(std::atoi(words[4])));
     return 0;
