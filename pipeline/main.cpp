@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
              .clock = here.clock(),
              .random = random,
              .vocabulary = registry.vocabulary(),
+             .checkKinds = registry.checkKinds(),
              .backends = [&registry, &here] { return makeBackends(registry, here.clock()); },
              .warn =
                  [&here](const std::string& text) { here.err().write("warning: " + gradus::printable(text) + "\n"); }});

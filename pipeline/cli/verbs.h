@@ -30,6 +30,10 @@ std::vector<Verb> tryVerbs(const OpenService& open);
 std::vector<Verb> sandboxVerbs(const OpenService& open);
 /// submit, ls, show, diff, export, rebase
 std::vector<Verb> changeVerbs(const OpenService& open);
+/// check
+std::vector<Verb> checkVerbs(const OpenService& open);
+/// init
+std::vector<Verb> initVerbs(const OpenService& open);
 /// doctor
 std::vector<Verb> doctorVerbs(const OpenService& open);
 /// status

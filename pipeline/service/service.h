@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipeline/service/changes.h"
+#include "pipeline/engine/check_runner.h"
 #include "plugins/api/isolation.h"
 #include "plugins/host/machine.h"
 #include "policies/language/loader.h"
@@ -104,6 +105,32 @@ struct RunWords {
     Milliseconds grace{0};
 };
 
+/// What is asked of one round of a stage's before checks that promotes nothing.
+struct CheckWish {
+    std::optional<std::string> stage;  ///< absent: the first one
+    /// A change or a sandbox, over the work tree; absent: the work tree as it is.
+    std::optional<std::string> on;
+    CheckProgress progress;
+    std::stop_token cancel;
+};
+
+struct CheckSummary {
+    std::string stage;
+    std::string subject;               ///< "the work tree", "c12.1", "s3"
+    std::vector<CheckReport> reports;  ///< of those that ran
+    std::vector<std::string> notRun;   ///< names: something that they need did not pass, or it was cancelled
+};
+
+/// A pipeline file for a project that has none.
+struct FirstRules {
+    std::filesystem::path file;
+    std::string text;
+    std::vector<std::string> found;  ///< "Makefile, with a target 'test'"
+    bool written = false;
+    bool trusted = false;
+    std::string untrustedBecause;  ///< where it was written and not trusted
+};
+
 using Backends = std::vector<std::unique_ptr<IsolationBackend>>;
 
 /// An audit query in the words of people; names are looked up here.
@@ -129,6 +156,7 @@ class Service {
         const Clock& clock;
         Random& random;
         const Vocabulary& vocabulary;
+        const CheckKinds& checkKinds;
         std::filesystem::path ceiling = kCeilingFile;
         /// The isolation backends, cheapest first; made when a call first needs one.
         std::function<Backends()> backends = [] { return Backends{}; };
@@ -149,6 +177,9 @@ class Service {
     /// Throws Error(kNotAllowed) for anybody who may not put rules in force.
     static void requireTruster(const Actor& by);
     StatusReport status(const std::filesystem::path& directory);
+    /// A first pipeline file for the project, from what is found there. Unless it is only to be shown, it is written
+    /// and, for a person, trusted. Throws Error(kNotAllowed) where there is one.
+    FirstRules firstRules(const std::filesystem::path& directory, bool onlyShow);
     const Vocabulary& vocabulary() const { return around_.vocabulary; }
 
     // Sandboxes
@@ -175,6 +206,10 @@ class Service {
     WrittenPatch patchOf(const ChangeSet& changes, const BaseFingerprint& base);
     /// Puts a change onto the project as it is now: a new revision, unless nothing moved or something conflicts.
     RebaseReport rebase(const std::filesystem::path& directory, const std::string& words, bool dryRun);
+    // Checks
+    /// Runs a stage's before checks over what is asked, by the rules that a person trusted. Promotes nothing and
+    /// records nothing but the executions.
+    CheckSummary check(const std::filesystem::path& directory, const CheckWish& wish);
 
     // Audit
     /// Throws Error(kNotFound) where there is no log.
@@ -213,6 +248,10 @@ class Service {
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);
     std::vector<IsolationBackend*> backends();
+    /// The rules in force. Throws Error where a person trusted none; says so when those on disk differ.
+    Pipeline trustedPipeline(const std::filesystem::path& directory);
+    /// What a handle or name stands for, as people call it, and what it changes.
+    std::pair<std::string, ChangeSet> changesNamed(const std::string& name, Objects& objects);
 
     Surroundings around_;
     std::optional<Store> store_;

@@ -40,6 +40,7 @@ class ServiceTest : public testing::Test {
                         .clock = clock,
                         .random = random,
                         .vocabulary = registry.vocabulary(),
+                        .checkKinds = registry.checkKinds(),
                         .ceiling = scratch / "ceiling.toml"});
     }
     void write(const fs::path& name, std::string_view text) {
