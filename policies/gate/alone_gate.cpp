@@ -23,11 +23,17 @@ std::vector<std::string> notAlone(const GateInput& input, const std::vector<std:
 
 }  // namespace
 
-/// Everyone who made or promotes it is of a kind that may do so without another person, or another person consents.
+/// Everyone who made or promotes it is of a kind that may do so without another person, or another person consents. Who
+/// promotes by hand what others made does so knowingly: that is a consent.
 GateAnswer aloneGate(const GateInput& input) {
     const std::string rule = ruleOf(input, "alone");
-    const auto names = notAlone(input, input.stage.policy.settings.list("alone"));
+    const auto kinds = input.stage.policy.settings.list("alone");
+    const auto names = notAlone(input, kinds);
     if (names.empty()) return open(Gate::kAlone, "who made and promotes it may do so alone", rule);
+    const Actor& promoter = input.facts.promoter;
+    const bool mayBring = std::find(kinds.begin(), kinds.end(), "person") != kinds.end();
+    if (mayBring && promoter.kind == ActorKind::kPerson && !isMaker(input.facts, promoter))
+        return open(Gate::kAlone, fmt::format("{} brings in what {} made", actorText(promoter), listText(names)), rule);
     const std::string reason = fmt::format("{} may not come here alone", listText(names));
     const Consent consent = consentTo(input, {});
     if (consent.isEnough) {
