@@ -13,7 +13,7 @@ TargetIdentity SandboxDriver::identity() const {
 
 std::optional<HeldTree> SandboxDriver::held() const {
     makeDirectories(context_.state);
-    const WorkTree tree = readWorkTree({context_.project, context_.state / "work-tree", nullptr});
+    const WorkTree tree = readWorkTree({.project = context_.project, .cache = context_.state / "work-tree"});
     return HeldTree{context_.project, tree.fingerprint.digest()};
 }
 
