@@ -32,6 +32,8 @@ class Resolver {
 
     VerbCall resolve() {
         while (verb_ == nullptr && at_ < words_.size() && words_[at_] != "--") step();
+        // Nothing at all: where this project stands is what most people want to know.
+        if (path_.empty() && at_ == words_.size()) verb_ = verbs_.find("status");
         if (wantsHelp_ || verb_ == nullptr) return helpCall();
         kept_.insert(kept_.end(), words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
         return {verb_, kept_};

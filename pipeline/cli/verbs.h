@@ -38,6 +38,10 @@ std::vector<Verb> initVerbs(const OpenService& open);
 std::vector<Verb> doctorVerbs(const OpenService& open);
 /// status
 std::vector<Verb> statusVerbs(const OpenService& open);
+/// promote, apply, undo, rollback, recover, retry, cancel, adopt
+std::vector<Verb> promoteVerbs(const OpenService& open);
+/// why, logs
+std::vector<Verb> whyVerbs(const OpenService& open);
 /// demo
 std::vector<Verb> demoVerbs(const OpenService& open);
 /// help, version, completion

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
 #include "store/model/handle.h"
@@ -26,9 +29,14 @@ constexpr std::array kRulesLines{
 std::vector<std::string> nextSteps(const StatusReport& report) {
     const bool broken = report.rules.unreadable || (report.loaded && !report.loaded->pipeline);
     if (broken) return {"gradus policy lint"};
-    if (report.rules.state == RulesState::kNone) return {"gradus help policy lint"};
+    if (report.needRecovery > 0) return {"gradus recover"};
+    if (report.rules.state == RulesState::kNone) return {"gradus try -- COMMAND", "gradus init"};
     if (report.rules.state != RulesState::kTrusted) return {"gradus trust"};
-    return {"gradus policy show"};
+    for (const StageStatus& stage : report.stages)
+        if (stage.holds.stuck) return {"gradus why " + promotionHandle(*stage.holds.stuck)};
+    for (const Promotion& promotion : report.unfinished)
+        if (promotion.state == PromotionState::kWaiting) return {"gradus why " + promotionHandle(promotion.id)};
+    return {"gradus try -- COMMAND", "gradus promote"};
 }
 
 Json changesJson(const StatusReport& report) {
@@ -67,13 +75,59 @@ std::string rulesText(const StatusReport& report, const Context& context) {
     return text + fmt::format("pipeline  {}: {}\n", report.loaded->pipeline->name, fmt::join(stages, " → "));
 }
 
+Json stagesJson(const StatusReport& report) {
+    Json out = Json::array();
+    for (const StageStatus& stage : report.stages) {
+        Json row{{"stage", stage.stage}, {"driver", stage.driver}};
+        row["holds"] = stage.holds.tree ? Json(stage.holds.tree->hex()) : Json();
+        row["promotion"] = stage.promotion ? Json(promotionHandle(stage.promotion->id)) : Json();
+        row["change"] = stage.promotion ? Json(changeHandle(stage.promotion->change)) : Json();
+        row["newest"] = stage.newest ? Json({{"id", promotionHandle(stage.newest->id)},
+                                             {"state", nameOf(kPromotionStates, stage.newest->state)}})
+                                     : Json();
+        row["stuck"] = stage.holds.stuck ? Json(promotionHandle(*stage.holds.stuck)) : Json();
+        row["attention"] = stage.holds.attention ? Json(promotionHandle(*stage.holds.attention)) : Json();
+        out.push_back(std::move(row));
+    }
+    return out;
+}
+
+std::string stageState(const StageStatus& stage) {
+    if (stage.holds.stuck) return fmt::format("stuck ({})", promotionHandle(*stage.holds.stuck));
+    if (stage.holds.attention &&
+        stage.holds.attention == (stage.newest ? std::optional(stage.newest->id) : std::nullopt))
+        return "edits were kept";
+    if (!stage.newest || stage.newest->state == PromotionState::kPromoted) return "";
+    return fmt::format("{} {}", promotionHandle(stage.newest->id), nameOf(kPromotionStates, stage.newest->state));
+}
+
+std::string stagesText(const StatusReport& report, const Context& context) {
+    if (std::none_of(report.stages.begin(), report.stages.end(),
+                     [](const StageStatus& stage) { return stage.newest.has_value() || stage.holds.tree.has_value(); }))
+        return {};
+    TextTable table({{"stage"}, {"holds"}, {"by"}, {"since"}, {""}});
+    for (const StageStatus& stage : report.stages) {
+        const std::string holds = stage.promotion    ? changeHandle(stage.promotion->change) + " " + stage.title
+                                  : stage.holds.tree ? "what was adopted"
+                                                     : "-";
+        table.row({{stage.stage, Style::kBold},
+                   holds,
+                   stage.by,
+                   stage.promotion ? formatTime(stage.promotion->movedAt) : "",
+                   {stageState(stage), stage.holds.stuck ? Style::kRed : Style::kYellow}});
+    }
+    return "\n" + table.render(context.paint, context.width);
+}
+
 Result showStatus(Service& service, Context& context) {
     const StatusReport report = service.status(context.host.directory());
     Json data{{"project", report.rules.root.native()},
               {"rules", nameOf(kRulesStates, report.rules.state)},
               {"changed_files", report.rules.changedFiles},
               {"changes", changesJson(report)},
-              {"unfinished", unfinishedJson(report)}};
+              {"stages", stagesJson(report)},
+              {"unfinished", unfinishedJson(report)},
+              {"need_recovery", report.needRecovery}};
     std::string text =
         fmt::format("project   {}\nrules     ", printable(report.rules.root.native())) + rulesText(report, context);
     if (!report.hasStore) text += "history   nothing is recorded yet\n";
@@ -82,6 +136,11 @@ Result showStatus(Service& service, Context& context) {
     for (const Promotion& promotion : report.unfinished)
         text += fmt::format("{:<9} {} into {}: {}\n", promotionHandle(promotion.id), changeHandle(promotion.change),
                             promotion.stage, nameOf(kPromotionStates, promotion.state));
+    if (report.needRecovery > 0)
+        text += context.paint(Style::kYellow, fmt::format("{} left by a process that ended: nothing is lost",
+                                                          counted(report.needRecovery, "promotion"))) +
+                "\n";
+    text += stagesText(report, context);
     return {.data = std::move(data), .text = std::move(text), .next = nextSteps(report)};
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/command_words.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/sandbox_views.h"
@@ -13,10 +14,20 @@ namespace {
 
 constexpr std::size_t kMostShown = 50;
 
+bool goesOn(const Context& context) {
+    const bool apply = context.arguments.flag("apply");
+    const bool promote = context.arguments.flag("promote");
+    if (apply && promote) throw usageError("try", "--apply and --promote exclude each other");
+    if ((apply || promote) && context.arguments.flag("discard"))
+        throw usageError("try", "what is discarded cannot be applied");
+    return apply || promote;
+}
+
 Afterwards afterwardsOf(const Context& context) {
     const bool keep = context.arguments.flag("keep");
     const bool discard = context.arguments.flag("discard");
     if (keep && discard) throw usageError("try", "--keep and --discard exclude each other");
+    if (goesOn(context)) return keep ? Afterwards::kKeep : Afterwards::kKeepChanged;
     if (keep) return Afterwards::kKeep;
     if (discard) return Afterwards::kDiscard;
     return context.json || !context.host.terminal().errIsTerminal ? Afterwards::kKeepChanged : Afterwards::kAsk;
@@ -55,7 +66,7 @@ Result answer(Trial& trial, Context& context) {
     return result;
 }
 
-Result tryCommand(Service& service, Context& context) {
+Result runInside(Service& service, Context& context) {
     RunningCommand running(context, "try");
     TryRequest request;
     request.project = service.projectRoot(context.host.directory());
@@ -74,12 +85,31 @@ Result tryCommand(Service& service, Context& context) {
     return running.interrupted(answer(trial, context));
 }
 
+/// What the command changed goes on its way, if the command itself was content.
+Result tryCommand(Service& service, Context& context) {
+    const bool on = goesOn(context);
+    Result tried = runInside(service, context);
+    if (!on || tried.exit != Exit::kOk) return tried;
+    if (!tried.data.contains("sandbox")) {
+        if (!context.json) context.progress.text("nothing changed, so there is nothing to bring anywhere");
+        return tried;
+    }
+    const std::string sandbox = tried.data["sandbox"]["id"];
+    Result climbed = context.arguments.flag("apply") ? applySandbox(service, context, sandbox)
+                                                     : promoteSandbox(service, context, sandbox);
+    tried.data["climb"] = std::move(climbed.data);
+    climbed.data = std::move(tried.data);
+    return climbed;
+}
+
 }  // namespace
 
 std::vector<Verb> tryVerbs(const OpenService& open) {
     std::vector<Option> options = commandOptions();
     options.push_back({.name = "keep", .doc = "keep the sandbox, changed or not"});
     options.push_back({.name = "discard", .doc = "throw the sandbox away, whatever it changed"});
+    options.push_back({.name = "apply", .doc = "then write what it changed into the work tree"});
+    options.push_back({.name = "promote", .doc = "then promote what it changed as far as the pipeline goes"});
     options.push_back({.name = "name", .value = "NAME", .doc = "keep it, under this name"});
     options.push_back({.name = "commit", .value = "REV", .doc = "clone this commit instead of the directory as it is"});
     options.push_back({.name = "with-ignored", .doc = "list files that git ignores, too"});

@@ -1,144 +1,173 @@
 #include "pipeline/demo/demo.h"
 
-#include "pipeline/service/project.h"
 #include "store/file.h"
+#include "store/model/error.h"
 #include "store/store.h"
 
 namespace gradus {
 
+namespace fs = std::filesystem;
+
 namespace {
 
-constexpr std::string_view kMistaken = R"([pipeline]
-name = "shop"
-stages = ["sandbox", "local", "staging", "prodution"]
-
-[check.unit]
-run = "make test"
-timout = "5m"
-
-[check.health]
-http = "http://127.0.0.1:8080/healthz"
-interval = "5 seconds"
-
-[stage.staging]
-driver = "release-directory"
-path = "../shop-staging"
-
-[stage.production]
-driver = "release-directory"
-path = "../shop-production"
-)";
-
-constexpr std::string_view kMended = R"([pipeline]
+constexpr std::string_view kRules = R"([pipeline]
 name = "shop"
 stages = ["sandbox", "local", "staging", "production"]
 
-[check.unit]
-run = "make test"
-timeout = "5m"
+[check.tests]
+run = "sh test.sh"
 
-[check.health]
-http = "http://127.0.0.1:8080/healthz"
-interval = "5s"
+[check.health]                  # looks at what runs, after the switch
+run = ["sh", "shop.sh", "../../../production.settings"]
+on = "host"
+when = "after"
 
 [stage.staging]
 driver = "release-directory"
-path = "../shop-staging"
+path = "../staging"
+checks = ["tests"]
 
 [stage.production]
 driver = "release-directory"
-path = "../shop-production"
+path = "../production"
+checks = ["tests", "health"]
+
+[policy.production]             # the shipped one asks for an approval and five minutes of soaking, too
+extends = "none"
 )";
 
-/// One change through the stages: promoted into all but the last, rolled back there.
-void recordClimb(Writer& writer, std::int64_t project, ActorId agent) {
-    using S = PromotionState;
-    const Submission submission{sha256("change set"),   sha256("base"), sha256("patch"),
-                                "Cache the price list", {"speed"},      std::nullopt};
-    const std::int64_t change = writer.submit(project, agent, submission);
-    for (const char* stage : {"sandbox", "local", "staging", "production"}) {
-        const std::int64_t id = writer.openPromotion({project, change, 1, stage, sha256("rules"), std::nullopt}, agent);
-        const auto move = [&](S from, S to, Cause cause) { writer.movePromotion({id, from, to, cause}, agent); };
-        move(S::kQueued, S::kWaiting, Cause::kProceeded);
-        move(S::kWaiting, S::kChecking, Cause::kProceeded);
-        writer.recordCheck({id, "unit", Cause::kPassed, sha256("evidence"), 0, 4200, std::nullopt}, agent);
-        move(S::kChecking, S::kApplying, Cause::kPassed);
-        move(S::kApplying, S::kVerifying, Cause::kProceeded);
-        const bool healthy = std::string_view(stage) != "production";
-        writer.recordCheck({id, "health", healthy ? Cause::kPassed : Cause::kFailed, sha256("evidence"), std::nullopt,
-                            15, std::nullopt},
-                           agent);
-        move(S::kVerifying, healthy ? S::kSoaking : S::kRollingBack, healthy ? Cause::kPassed : Cause::kFailed);
-        move(healthy ? S::kSoaking : S::kRollingBack, healthy ? S::kPromoted : S::kRolledBack,
-             healthy ? Cause::kPassed : Cause::kProceeded);
+constexpr std::string_view kShop = R"sh(#!/bin/sh
+# Prints what three apples cost, with the settings of where it runs.
+. "$1"
+[ -n "$price" ] || { echo "no price in $1" >&2; exit 1; }
+echo "three apples: $((3 * price))"
+)sh";
+
+constexpr std::string_view kTest = R"sh(#!/bin/sh
+[ "$(sh shop.sh ./settings.example)" = "three apples: 6" ] && echo ok || {
+    echo "the sum is wrong";
+    exit 1;
+}
+)sh";
+
+constexpr std::string_view kExample = "price=2\n";
+
+class Demo {
+  public:
+    Demo(Player& player, const Clock& clock, Random& random) : player_(player), clock_(clock), random_(random) {}
+
+    void play() {
+        aProject();
+        aBadChange();
+        aGoodChange();
+        aChangeThatFailsInProduction();
+        aKill();
+        theLog();
     }
-}
 
-Store openStore(const Player& player, const Clock& clock, Random& random) {
-    return Store::openForWriting({player.state()}, {.clock = clock, .random = random});
-}
+  private:
+    void aProject() {
+        player_.scene("A shop with a pipeline",
+                      "Four stages; what must be shown before each is touched; and the health of what runs in "
+                      "production.\nNothing of the file runs before a person trusted it.");
+        for (const auto& [name, text] :
+             {std::pair{"shop.sh", kShop}, {"test.sh", kTest}, {"settings.example", kExample}})
+            writeFileDurably(player_.project() / name, text, 0644);
+        writeFileDurably(settings(), kExample, 0644);
+        player_.write("gradus.toml", kRules);
+        player_.shell(
+            "git init -q -b main . && git add -A && git -c user.name=Ada -c user.email=ada@example.org commit -qm "
+            "'the shop'");
+        player_.run({"trust", "--yes"}, {.text = {"trusted:"}});
+    }
 
-void rulesScenes(Player& player) {
-    player.scene("A pipeline file, written in a hurry",
-                 "Every mistake is found at once, each with its place and a way out.");
-    player.write("gradus.toml", kMistaken);
-    player.run({"policy", "lint"},
-               {.exit = 2, .text = {"did you mean 'timeout'?", "5 seconds", "did you mean 'production'?"}});
+    void aBadChange() {
+        player_.scene("An agent's bad change is stopped before anything is touched",
+                      "It works in a sandbox, a clone of this very directory. Its tests fail there: the answer is no.");
+        change("sed -i s/3/4/ shop.sh", "Sell by the dozen", "c1");
+        player_.run({"promote", "c1"}, {.exit = 1, .text = {"the sum is wrong", "rejected"}});
+        player_.shell("git status --short && grep -c '3 \\* price' shop.sh");
+    }
 
-    player.scene("Mended, and what it means",
-                 "The shipped policies fill in what the file does not say; every rule tells where it came from.");
-    player.write("gradus.toml", kMended);
-    player.run({"policy", "lint"}, {.text = {"ok"}});
-    player.run({"policy", "show", "production.risk"}, {.text = {"shipped policy production"}});
-    player.run({"policy", "show", "production.approvals"}, {.text = {"shipped policy production"}});
+    void aGoodChange() {
+        player_.scene("A good one climbs to production",
+                      "Each stage's tree is checked as it will be, in a sandbox, before the stage is touched.");
+        change("sed -i 's/three apples/three fine apples/' shop.sh test.sh", "Praise the apples", "c2");
+        player_.run({"promote", "c2"}, {.text = {"production"}});
+        player_.shell(
+            "git diff --stat && readlink ../production/current && sh ../production/current/shop.sh "
+            "../production.settings");
+        expectProduction("three fine apples");
+    }
 
-    player.scene("Trust",
-                 "Nothing of a repository's file runs before a person trusted it; later edits wait for the same.");
-    player.run({"status"}, {.text = {"not trusted yet"}});
-    player.run({"trust", "--yes"}, {.text = {"trusted:"}});
-    player.behind("somebody, or something, adds [check.sneaky] with run = \"curl …\" to gradus.toml", [&] {
-        const std::string sneaky = "\n[check.sneaky]\nrun = \"curl http://127.0.0.1/install.sh\"\n";
-        writeFileDurably(player.project() / "gradus.toml", std::string(kMended) + sneaky, 0644);
-    });
-    player.run({"status"}, {.text = {"differ from the trusted ones"}});
-}
+    void aChangeThatFailsInProduction() {
+        player_.scene("One that passes its checks, and fails in production, comes back by itself",
+                      "It reads a setting that the example has and production has not. Nobody could know before the "
+                      "switch;\nthe health check does, and production is what it was, byte for byte.");
+        const std::string before = fs::read_symlink(production() / "current").native();
+        change("sed -i 's/price/euros/g' shop.sh settings.example", "Count in euros", "c3");
+        player_.run({"promote", "c3"}, {.exit = 5, .text = {"rolled-back", "health"}});
+        if (fs::read_symlink(production() / "current").native() != before)
+            throw Error(ErrorCode::kDamaged, "the demo expected production to be what it was");
+        player_.shell("sh ../production/current/shop.sh ../production.settings");
+        player_.runAs("agent:fixer", {"promote", "c3"}, {.exit = 8, .text = {"hold"}});
+        player_.run({"rollback", "staging"}, {.text = {"taken back"}});
+        player_.run({"undo"}, {.text = {"taken back"}});
+    }
 
-void auditScenes(Player& player, const Clock& clock, Random& random) {
-    player.scene(
-        "The log",
-        "An agent's change is recorded on its way through four stages; production says no and it is taken back.\n"
-        "(The engine that drives this comes next; here its events are written by the demo.)");
-    player.behind("an agent's change climbs", [&] {
-        Store store = openStore(player, clock, random);
-        store.write([&](Writer& writer) {
-            const ActorId agent = writer.actor({ActorKind::kAgent, "fixer"});
-            recordClimb(writer, writer.project(identify(player.project()), agent), agent);
+    void aKill() {
+        player_.scene("kill -9 in the middle of a promotion",
+                      "Production has been switched, its health check is still looking, and the power goes, as it "
+                      "were.");
+        change("sed -i 's/fine apples/fine red apples/' shop.sh test.sh", "Say what colour they are", "c4");
+        player_.behind("production becomes slow", [&] { writeFileDurably(settings(), "price=2\nsleep 30\n", 0644); });
+        const fs::path current = production() / "current";
+        const std::string before = fs::read_symlink(current).native();
+        player_.runAndKill({"promote", "c4"}, [&] { return fs::read_symlink(current).native() != before; });
+        player_.behind("production is quick again", [&] { writeFileDurably(settings(), kExample, 0644); });
+        player_.run({"status"}, {.text = {"gradus recover"}});
+        player_.run({"recover"}, {.text = {"was"}});
+        expectProduction("three fine");
+    }
+
+    void theLog() {
+        player_.scene("Who did what, and why was it allowed",
+                      "Every step is on record, chained and anchored outside the database.");
+        player_.run({"audit", "query", "--stage", "production", "--event", "promotion.moved"},
+                    {.text = {"rolling-back → rolled-back", "(failed)"}});
+        player_.run({"audit", "verify"}, {.text = {"ok"}});
+        player_.behind("somebody with full access makes the failed check a passed one", [&] {
+            Store store = Store::openForWriting({player_.state()}, {.clock = clock_, .random = random_});
+            store.sql().script("drop trigger event_is_never_updated");
+            store.sql().run(
+                "update event set body = replace(body, '\"failed\"', '\"passed\"') where stage = 'production'");
         });
-    });
-    player.run({"audit", "query", "--stage", "production"}, {.text = {"rolling-back → rolled-back", "(failed)"}});
-    player.run({"audit", "verify"}, {.text = {"ok"}});
-    player.run({"store", "backup", "../backup"}, {});
+        player_.run({"audit", "verify"}, {.exit = 1, .text = {"altered at event"}});
+    }
 
-    player.scene("A log that cannot lie", "Somebody with full access makes production's failed check a passed one.");
-    player.behind("update event set body = replace(body, 'failed', 'passed') where stage = 'production'", [&] {
-        Store store = openStore(player, clock, random);
-        store.sql().script("drop trigger event_is_never_updated");
-        store.sql().run("update event set body = replace(body, '\"failed\"', '\"passed\"') where stage = 'production'");
-    });
-    player.run({"audit", "verify"}, {.exit = 1, .text = {"altered at event"}});
-    player.behind("the backup takes its place", [&] {
-        std::filesystem::remove_all(player.state());
-        std::filesystem::rename(player.project() / "../backup", player.state());
-    });
-    player.run({"audit", "verify"}, {.text = {"ok"}});
-    player.run({"audit", "query", "--event", "check.finished", "--stage", "production"}, {.text = {"verdict=failed"}});
-}
+    /// What an agent does in a sandbox, handed in.
+    void change(const std::string& script, const std::string& title, const std::string& handle) {
+        const std::string sandbox = "s-" + handle;
+        player_.runAs("agent:fixer", {"try", "--name", sandbox, "--", "sh", "-c", script}, {.text = {"kept as"}});
+        player_.runAs("agent:fixer", {"submit", "--from-sandbox", sandbox, "--title", title}, {.text = {handle}});
+    }
+
+    void expectProduction(std::string_view text) {
+        const std::string shop = readSmallFile(production() / "current/shop.sh", 4096, "the shop");
+        if (shop.find(text) == std::string::npos)
+            throw Error(ErrorCode::kDamaged, "the demo expected '{}' in production", text);
+    }
+
+    fs::path settings() const { return player_.project().parent_path() / "production.settings"; }
+    fs::path production() const { return player_.project().parent_path() / "production"; }
+
+    Player& player_;
+    const Clock& clock_;
+    Random& random_;
+};
 
 }  // namespace
 
-void playDemo(Player& player, const Clock& clock, Random& random) {
-    rulesScenes(player);
-    auditScenes(player, clock, random);
-}
+void playDemo(Player& player, const Clock& clock, Random& random) { Demo(player, clock, random).play(); }
 
 }  // namespace gradus

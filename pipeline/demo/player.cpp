@@ -3,13 +3,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
+#include "pipeline/cli/shell_word.h"
 #include "store/file.h"
 #include "store/model/error.h"
 
@@ -41,30 +45,58 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
     return out;
 }
 
-/// Standard output and error together, as a person at a terminal sees them.
-Ended runProgram(std::vector<std::string> words, std::vector<std::string> environment) {
-    std::array<int, 2> pipe{};
-    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw Error(ErrorCode::kInfrastructure, "pipe: {}", errnoText(errno));
-    const FileDescriptor reading(pipe[0]);
-    FileDescriptor writing(pipe[1]);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, writing.get(), STDERR_FILENO);
-    pid_t pid = 0;
-    const int error =
-        posix_spawn(&pid, words[0].c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) throw Error(ErrorCode::kInfrastructure, "cannot start {}: {}", words[0], errnoText(error));
-    writing = FileDescriptor();
-    Ended ended;
-    ended.output = readAll(reading.get());
-    int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+/// A program whose standard output and error come together, as a person at a terminal sees them.
+class Started {
+  public:
+    Started(std::vector<std::string> words, std::vector<std::string> environment,
+            const std::filesystem::path& directory) {
+        std::array<int, 2> pipe{};
+        if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw Error(ErrorCode::kInfrastructure, "pipe: {}", errnoText(errno));
+        reading_ = FileDescriptor(pipe[0]);
+        const FileDescriptor writing(pipe[1]);
+        posix_spawn_file_actions_t actions;
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
+        posix_spawn_file_actions_adddup2(&actions, writing.get(), STDERR_FILENO);
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
+        const int error = posix_spawn(&pid_, words[0].c_str(), &actions, nullptr, pointers(words).data(),
+                                      pointers(environment).data());
+        posix_spawn_file_actions_destroy(&actions);
+        if (error != 0) throw Error(ErrorCode::kInfrastructure, "cannot start {}: {}", words[0], errnoText(error));
     }
-    ended.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return ended;
-}
+    Started(const Started&) = delete;
+    Started& operator=(const Started&) = delete;
+    ~Started() {
+        if (pid_ == 0) return;
+        ::kill(pid_, SIGKILL);
+        reap();
+    }
+
+    Ended end() {
+        Ended ended;
+        ended.output = readAll(reading_.get());
+        ended.exit = reap();
+        return ended;
+    }
+    void kill() const { ::kill(pid_, SIGKILL); }
+    bool hasEnded() const {
+        siginfo_t info{};
+        return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+    }
+
+  private:
+    int reap() {
+        int status = 0;
+        while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+        }
+        pid_ = 0;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+
+    FileDescriptor reading_;
+    pid_t pid_ = 0;
+};
 
 std::string indented(std::string_view text) {
     std::string out;
@@ -92,19 +124,63 @@ void Player::write(std::string_view name, std::string_view text) {
     writeFileDurably(project() / name, text, 0644);
 }
 
+std::vector<std::string> Player::environment() const {
+    return {"PATH=/usr/bin:/bin", "HOME=" + directory_.native(), "GRADUS_HOME=" + state().native(), "COLUMNS=100",
+            "LC_ALL=C.UTF-8"};
+}
+
 void Player::run(const std::vector<std::string>& words, const Expect& expect) {
-    say_(fmt::format("  $ gradus {}", fmt::join(words, " ")));
-    std::vector<std::string> all{program_, "-C", project()};
+    runIn(environment(), "gradus", words, expect);
+}
+
+void Player::runAs(const std::string& actor, const std::vector<std::string>& words, const Expect& expect) {
+    auto all = environment();
+    all.push_back("GRADUS_ACTOR=" + actor);
+    runIn(std::move(all), fmt::format("GRADUS_ACTOR={} gradus", actor), words, expect);
+}
+
+void Player::runIn(std::vector<std::string> environment, std::string_view shown, const std::vector<std::string>& words,
+                   const Expect& expect) {
+    std::string line;
+    for (const std::string& word : words) line += " " + shellWord(word);
+    say_(fmt::format("  $ {}{}", shown, line));
+    std::vector<std::string> all{program_};
     all.insert(all.end(), words.begin(), words.end());
-    const Ended ended = runProgram(
-        all, {"PATH=/usr/bin:/bin", "HOME=" + directory_.native(), "GRADUS_HOME=" + state().native(), "COLUMNS=100"});
+    const Ended ended = Started(all, std::move(environment), project()).end();
     say_(indented(ended.output));
     if (ended.exit != expect.exit)
-        throw Error(ErrorCode::kDamaged, "the demo expected exit {} from `gradus {}`, and got {}", expect.exit,
-                    fmt::join(words, " "), ended.exit);
+        throw Error(ErrorCode::kDamaged, "the demo expected exit {} from `gradus{}`, and got {}", expect.exit, line,
+                    ended.exit);
+    if (ended.exit != 0) say_(fmt::format("    (exit {})", ended.exit));
     for (const std::string& text : expect.text)
         if (ended.output.find(text) == std::string::npos)
-            throw Error(ErrorCode::kDamaged, "the demo expected `gradus {}` to say '{}'", fmt::join(words, " "), text);
+            throw Error(ErrorCode::kDamaged, "the demo expected `gradus{}` to say '{}'", line, text);
+}
+
+void Player::runAndKill(const std::vector<std::string>& words, const std::function<bool()>& when) {
+    constexpr auto kPatience = std::chrono::seconds(60);
+    say_(fmt::format("  $ gradus {} &", fmt::join(words, " ")));
+    std::vector<std::string> all{program_};
+    all.insert(all.end(), words.begin(), words.end());
+    Started started(all, environment(), project());
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!when()) {
+        if (started.hasEnded() || std::chrono::steady_clock::now() > deadline) {
+            started.kill();
+            say_(indented(started.end().output));
+            throw Error(ErrorCode::kDamaged, "the demo waited in vain for `gradus {}`", fmt::join(words, " "));
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    started.kill();
+    say_("  $ kill -9 $!\n" + indented(started.end().output));
+}
+
+void Player::shell(const std::string& line) {
+    say_(fmt::format("  $ {}", line));
+    const Ended ended = Started({"/bin/sh", "-c", line}, environment(), project()).end();
+    say_(indented(ended.output));
+    if (ended.exit != 0) throw Error(ErrorCode::kInfrastructure, "`{}` ended with exit code {}", line, ended.exit);
 }
 
 void Player::behind(std::string_view words, const std::function<void()>& deed) {

@@ -26,6 +26,12 @@ class Player {
         std::vector<std::string> text = {};  ///< each must be somewhere in its output
     };
     void run(const std::vector<std::string>& words, const Expect& expect);
+    /// The same, said by somebody else: "agent:fixer".
+    void runAs(const std::string& actor, const std::vector<std::string>& words, const Expect& expect);
+    /// Starts it, waits until `when` holds, and kills it: kill -9.
+    void runAndKill(const std::vector<std::string>& words, const std::function<bool()>& when);
+    /// A line of shell in the project; it must succeed.
+    void shell(const std::string& line);
     /// Something done behind the program's back.
     void behind(std::string_view words, const std::function<void()>& deed);
 
@@ -33,6 +39,10 @@ class Player {
     std::filesystem::path project() const { return directory_ / "shop"; }
 
   private:
+    std::vector<std::string> environment() const;
+    void runIn(std::vector<std::string> environment, std::string_view shown, const std::vector<std::string>& words,
+               const Expect& expect);
+
     std::filesystem::path program_;
     std::filesystem::path directory_;
     Say say_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pipeline/service/engine_room.h"
 #include "pipeline/service/project.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
@@ -23,6 +24,22 @@ std::string loginName() {
     return entry != nullptr ? entry->pw_name : std::to_string(geteuid());
 }
 
+StageStatus stageStatus(const Records& records, std::int64_t project, const Stage& stage) {
+    StageStatus status;
+    status.stage = stage.name;
+    status.driver = stage.driver;
+    status.holds = records.stageState(project, stage.name);
+    if (const auto newest = records.promotionsIn(project, stage.name, 1); !newest.empty()) status.newest = newest[0];
+    if (!status.holds.promotion) return status;
+    status.promotion = records.promotion(*status.holds.promotion);
+    if (const auto change = records.change(status.promotion->change)) {
+        status.title = change->title.value_or("[redacted]");
+        if (const auto actor = records.actor(change->actor))
+            status.by = fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name);
+    }
+    return status;
+}
+
 Actor parseActor(const std::string& text) {
     const std::size_t colon = text.find(':');
     const auto kind = fromName(kActorKinds, text.substr(0, colon));
@@ -33,6 +50,10 @@ Actor parseActor(const std::string& text) {
 }
 
 }  // namespace
+
+Service::Service(Surroundings surroundings) : around_(std::move(surroundings)) {}
+Service::Service(Service&&) noexcept = default;
+Service::~Service() = default;
 
 Actor Service::caller() const {
     const auto declared = around_.environment("GRADUS_ACTOR");
@@ -80,6 +101,10 @@ StatusReport Service::status(const fs::path& directory) {
         if (const auto project = store->records().findProject(identify(report.rules.root))) {
             report.changes = store->records().changes(*project, kNewestChanges);
             report.unfinished = store->records().unfinished(*project);
+            report.needRecovery = gradus::needRecovery(store->records(), state(), *project);
+            if (report.loaded && report.loaded->pipeline)
+                for (const Stage& stage : report.loaded->pipeline->stages)
+                    report.stages.push_back(stageStatus(store->records(), *project, stage));
         }
     }
     return report;

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/service/changes.h"
 #include "pipeline/engine/check_runner.h"
+#include "pipeline/engine/engine.h"
+#include "pipeline/service/changes.h"
 #include "plugins/api/isolation.h"
 #include "plugins/host/machine.h"
 #include "policies/language/loader.h"
@@ -52,11 +53,24 @@ struct TrustReport {
     bool recorded = false;  ///< false: they were trusted already, or the files have errors
 };
 
+/// What one stage holds, in words.
+struct StageStatus {
+    std::string stage;
+    std::string driver;
+    StageState holds;
+    std::optional<Promotion> promotion;  ///< that brought it
+    std::string title;
+    std::string by;                   ///< who made the change
+    std::optional<Promotion> newest;  ///< the last attempt to enter it
+};
+
 struct StatusReport {
     ProjectRules rules;
     std::optional<LoadResult> loaded;  ///< of the rules in force, or of those on disk where none are trusted
     std::vector<Change> changes;       ///< the newest few
     std::vector<Promotion> unfinished;
+    std::vector<StageStatus> stages;  ///< of the rules in force
+    std::size_t needRecovery = 0;
     StoreCounts counts;
     bool hasStore = false;
 };
@@ -81,6 +95,17 @@ struct StateFinding {
     std::filesystem::path directory;
     std::string problem;
     std::string cure;
+};
+
+/// All that is remembered about one promotion.
+struct PromotionStory {
+    Promotion promotion;
+    std::string reason;
+    Change change;
+    std::string by;  ///< who made the change: "agent:fixer"
+    std::vector<CheckResult> checks;
+    std::optional<ChangeHold> hold;
+    StageState stage;
 };
 
 /// Everything that decides whether a sandbox can be built here, seen by trying.
@@ -147,6 +172,8 @@ struct AuditEntry {
     std::string project;  ///< its path; empty if none
 };
 
+class EngineRoom;
+
 /// Everything the outside may ask for: the one door for the command line, the daemon and the agents' protocol. Opens
 /// the store when a call first needs it. One thread at a time.
 class Service {
@@ -163,7 +190,9 @@ class Service {
         /// Told what a person should know although the call succeeded.
         std::function<void(const std::string&)> warn = [](const std::string&) {};
     };
-    explicit Service(Surroundings surroundings) : around_(std::move(surroundings)) {}
+    explicit Service(Surroundings surroundings);
+    Service(Service&&) noexcept;
+    ~Service();
 
     // Rules
     std::filesystem::path projectRoot(const std::filesystem::path& directory) const;
@@ -206,6 +235,23 @@ class Service {
     WrittenPatch patchOf(const ChangeSet& changes, const BaseFingerprint& base);
     /// Puts a change onto the project as it is now: a new revision, unless nothing moved or something conflicts.
     RebaseReport rebase(const std::filesystem::path& directory, const std::string& words, bool dryRun);
+
+    // Promotions
+    /// The engine of the project of `directory`, under the rules that a person trusted. A project without a gradus.toml
+    /// has one stage, `local`, and no checks. Throws Error(kNotAllowed) for rules that nobody trusted.
+    Engine& engine(const std::filesystem::path& directory);
+    /// The same, with what dead processes left brought to an end first: for verbs that are going to touch something.
+    Engine& recovered(const std::filesystem::path& directory, const EngineProgress& progress, std::stop_token cancel);
+    /// Promotions of the project that wait for `gradus recover`. Reads only.
+    std::size_t needRecovery(const std::filesystem::path& directory);
+    /// A change by its handle; a sandbox's or, where nothing is named, the work tree's, submitted on the way.
+    Change changeToPromote(const std::filesystem::path& directory, const std::optional<std::string>& words);
+    /// By handle; a change means its newest, a stage the one whose tree it holds, nothing the project's newest.
+    Promotion promotionNamed(const std::filesystem::path& directory, const std::optional<std::string>& words);
+    PromotionStory story(std::int64_t promotion);
+    /// What a check printed; nothing when it is not kept any more.
+    std::optional<std::string> logOf(const CheckResult& check);
+
     // Checks
     /// Runs a stage's before checks over what is asked, by the rules that a person trusted. Promotes nothing and
     /// records nothing but the executions.
@@ -244,6 +290,7 @@ class Service {
     /// Writes, and warns where the log outside the database did not keep up.
     void record(const std::function<void(Writer&)>& work);
     Objects objects() const { return {state().objects(), around_.clock}; }
+    Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source);
     ChangeView viewOf(const Store& store, const Change& change) const;
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);
@@ -258,6 +305,7 @@ class Service {
     bool writable_ = false;
     Backends backends_;
     std::unique_ptr<Sandboxes> sandboxes_;  // after what it refers to
+    std::unique_ptr<EngineRoom> room_;
 };
 
 }  // namespace gradus

@@ -80,3 +80,15 @@ function(gradus_gate_mutant name test source)
     set_tests_properties(${program} PROPERTIES TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
         PASS_REGULAR_EXPRESSION "FAILED  . GateInvariant.${test}")
 endfunction()
+
+# gradus_engine_mutant(NAME TEST SOURCE old new [old new …]): the engine's tests with the mutated SOURCE, of which TEST must
+# fail.
+function(gradus_engine_mutant name test source)
+    gradus_mutate(engine_${name} ${source} mutated ${ARGN})
+    set(program engine_mutant_${name})
+    add_executable(${program} $<TARGET_OBJECTS:engine_cases> ${mutated})
+    target_link_libraries(${program} PRIVATE gradus::pipeline GTest::gtest GTest::gtest_main gradus::warnings)
+    add_test(NAME ${program} COMMAND ${program} --gtest_filter=${test})
+    set_tests_properties(${program} PROPERTIES TIMEOUT 300 ENVIRONMENT GRADUS_TEST_MUTANT=yes
+        PASS_REGULAR_EXPRESSION "FAILED  . ${test}")
+endfunction()

@@ -1,0 +1,320 @@
+#include "pipeline/cli/climb_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pipeline/cli/counted.h"
+#include "store/model/handle.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace {
+
+using State = PromotionState;
+
+struct StateFace {
+    State state;
+    Style style;
+    std::string_view mark;
+};
+constexpr std::array kFaces{
+    StateFace{State::kQueued, Style::kDim, "·"},         StateFace{State::kWaiting, Style::kYellow, "…"},
+    StateFace{State::kChecking, Style::kCyan, "?"},      StateFace{State::kApplying, Style::kCyan, ">"},
+    StateFace{State::kVerifying, Style::kCyan, "?"},     StateFace{State::kSoaking, Style::kCyan, "~"},
+    StateFace{State::kPromoted, Style::kGreen, "✓"},     StateFace{State::kRejected, Style::kRed, "✗"},
+    StateFace{State::kSuperseded, Style::kDim, "·"},     StateFace{State::kStale, Style::kRed, "✗"},
+    StateFace{State::kExpired, Style::kRed, "✗"},        StateFace{State::kCancelled, Style::kYellow, "✗"},
+    StateFace{State::kRollingBack, Style::kYellow, "<"}, StateFace{State::kRolledBack, Style::kYellow, "↩"},
+    StateFace{State::kStuck, Style::kRed, "!"},
+};
+
+const StateFace& faceOf(State state) {
+    return *std::find_if(kFaces.begin(), kFaces.end(), [&](const StateFace& face) { return face.state == state; });
+}
+
+std::string seconds(std::int64_t milliseconds) {
+    return fmt::format("{}.{}s", milliseconds / 1000, milliseconds % 1000 / 100);
+}
+
+Style styleOf(Cause verdict) {
+    if (verdict == Cause::kPassed) return Style::kGreen;
+    return verdict == Cause::kFailed ? Style::kRed : Style::kYellow;
+}
+
+std::string_view markOf(Cause verdict) { return verdict == Cause::kPassed ? "✓" : "✗"; }
+
+std::string checkLine(const CheckReport& report, const Paint& paint) {
+    const CheckAnswer& answer = report.answer;
+    std::string line = fmt::format("  {} {:<16} {:>7}", paint(styleOf(answer.verdict), markOf(answer.verdict)),
+                                   printable(report.check), seconds(answer.wallMs));
+    if (answer.verdict != Cause::kPassed)
+        line += fmt::format("  {}: {}", nameOf(kCauses, answer.verdict), printable(answer.reason));
+    return line + "\n";
+}
+
+Json checkJson(const CheckReport& report, std::string_view phase) {
+    Json json{{"check", report.check},
+              {"phase", phase},
+              {"verdict", nameOf(kCauses, report.answer.verdict)},
+              {"reason", report.answer.reason},
+              {"wall_ms", report.answer.wallMs},
+              {"evidence", report.fingerprint().hex()}};
+    if (report.answer.exitCode) json["exit_code"] = *report.answer.exitCode;
+    if (report.answer.execution) json["execution"] = executionHandle(*report.answer.execution);
+    if (report.log) json["log"] = report.log->hex();
+    return json;
+}
+
+/// The end of what a failed check printed, where the reason is mostly found.
+std::string logTail(const CheckReport& report) {
+    constexpr std::size_t kLines = 12;
+    if (report.answer.verdict == Cause::kPassed || report.answer.log.empty()) return {};
+    std::string_view log = report.answer.log;
+    while (!log.empty() && log.back() == '\n') log.remove_suffix(1);
+    std::size_t begin = log.size();
+    for (std::size_t lines = 0; lines < kLines && begin != 0 && begin != std::string_view::npos; ++lines)
+        begin = log.rfind('\n', begin - 1) == std::string_view::npos ? 0 : log.rfind('\n', begin - 1);
+    std::string text;
+    for (std::size_t at = begin == 0 ? 0 : begin + 1; at < log.size();) {
+        const std::size_t end = std::min(log.find('\n', at), log.size());
+        text += "      | " + printable(log.substr(at, end - at)) + "\n";
+        at = end + 1;
+    }
+    return text;
+}
+
+}  // namespace
+
+Json promotionJson(const Promotion& promotion, const std::string& reason) {
+    Json json{{"id", promotionHandle(promotion.id)},
+              {"change", fmt::format("{}.{}", changeHandle(promotion.change), promotion.revision)},
+              {"stage", promotion.stage},
+              {"state", nameOf(kPromotionStates, promotion.state)},
+              {"cause", nameOf(kCauses, promotion.cause)},
+              {"reason", reason},
+              {"opened_at", formatTime(promotion.openedAt)},
+              {"moved_at", formatTime(promotion.movedAt)}};
+    if (promotion.undoes) json["undoes"] = promotionHandle(*promotion.undoes);
+    return json;
+}
+
+Json decisionJson(const Decision& decision) {
+    Json gates = Json::array();
+    for (const GateAnswer& answer : decision.gates) {
+        if (answer.state == GateState::kNotApplicable) continue;
+        Json gate{{"gate", nameOf(kGates, answer.gate)},
+                  {"state", nameOf(kGateStates, answer.state)},
+                  {"reason", answer.reason},
+                  {"rule", answer.rule},
+                  {"unblock", answer.unblock}};
+        if (answer.since) gate["since"] = formatTime(*answer.since);
+        if (answer.next) gate["next"] = formatTime(*answer.next);
+        gates.push_back(std::move(gate));
+    }
+    return gates;
+}
+
+Json stageReportJson(const StageReport& report) {
+    Json json{{"promotion", promotionJson(report.promotion, report.reason)}, {"already", report.already}};
+    json["checks"] = Json::array();
+    for (const CheckReport& check : report.before) json["checks"].push_back(checkJson(check, "before"));
+    for (const CheckReport& check : report.after) json["checks"].push_back(checkJson(check, "after"));
+    json["conflicts"] = Json::array();
+    for (const MergeConflict& conflict : report.mergeConflicts)
+        json["conflicts"].push_back({{"path", conflict.path}, {"detail", conflict.detail}});
+    for (const Conflict& conflict : report.conflicts)
+        json["conflicts"].push_back({{"path", conflict.path}, {"detail", describe(conflict)}});
+    if (report.rollback) {
+        json["kept"] = Json::array();
+        for (const Kept& kept : report.rollback->kept)
+            json["kept"].push_back({{"path", kept.path}, {"reason", kept.reason}});
+        json["problems"] = report.rollback->problems;
+    }
+    if (report.gates) json["gates"] = decisionJson(*report.gates);
+    json["notes"] = report.notes;
+    return json;
+}
+
+Json climbJson(const Climb& climb) {
+    Json json{{"change", {{"id", changeHandle(climb.change)}}}, {"stages", Json::array()}};
+    for (const StageReport& report : climb.stages) json["stages"].push_back(stageReportJson(report));
+    if (!climb.stages.empty())
+        json["promotion"] = promotionJson(climb.stages.back().promotion, climb.stages.back().reason);
+    return json;
+}
+
+std::string stageText(const StageReport& report, const Paint& paint) {
+    const Promotion& promotion = report.promotion;
+    const StateFace& face = faceOf(promotion.state);
+    const std::string state = report.already     ? "already there"
+                              : promotion.undoes ? "taken back"
+                                                 : std::string(nameOf(kPromotionStates, promotion.state));
+    std::string text = fmt::format("{} {:<12} {:<14} {}\n", paint(face.style, face.mark), printable(promotion.stage),
+                                   state, promotionHandle(promotion.id));
+    for (const CheckReport& check : report.before) text += checkLine(check, paint) + logTail(check);
+    for (const CheckReport& check : report.after) text += checkLine(check, paint) + logTail(check);
+    for (const MergeConflict& conflict : report.mergeConflicts)
+        text += fmt::format("    {}: {}\n", printable(conflict.path), printable(conflict.detail));
+    for (const Conflict& conflict : report.conflicts) text += fmt::format("    {}\n", describe(conflict));
+    const bool said = !report.mergeConflicts.empty() || !report.conflicts.empty();
+    if (!report.reason.empty() && !said && promotion.state != State::kRejected)
+        text += fmt::format("    {}\n", printable(report.reason));
+    if (report.rollback)
+        for (const Kept& kept : report.rollback->kept)
+            text += fmt::format("    kept {}: {}\n", printable(kept.path), printable(kept.reason));
+    if (report.gates && promotion.state == State::kWaiting)
+        for (const GateAnswer& gate : report.gates->gates)
+            if (gate.state == GateState::kClosed)
+                text += fmt::format("    {:<12} {} ({})\n", nameOf(kGates, gate.gate), printable(gate.reason),
+                                    printable(gate.rule));
+    for (const std::string& note : report.notes) text += fmt::format("    note: {}\n", printable(note));
+    return text;
+}
+
+Exit exitOf(const StageReport& report) {
+    switch (report.promotion.state) {
+        case State::kPromoted:
+            return Exit::kOk;
+        case State::kRejected:
+            return report.promotion.cause == Cause::kErrored ? Exit::kInfrastructure : Exit::kFailed;
+        case State::kRolledBack:
+            return Exit::kRestored;
+        case State::kStuck:
+            return Exit::kInfrastructure;
+        case State::kCancelled:
+            return Exit::kDeclined;
+        case State::kStale:
+        case State::kSuperseded:
+        case State::kExpired:
+            return Exit::kFailed;
+        default:
+            return Exit::kWaiting;
+    }
+}
+
+std::optional<Problem> problemOf(const StageReport& report) {
+    const Promotion& promotion = report.promotion;
+    if (report.succeeded()) return std::nullopt;
+    Problem problem;
+    problem.code = std::string(nameOf(kPromotionStates, promotion.state));
+    problem.message = fmt::format("{} did not enter {}: {}{}", changeHandle(promotion.change), promotion.stage,
+                                  problem.code, report.reason.empty() ? "" : " (" + report.reason + ")");
+    problem.retryable = promotion.cause == Cause::kErrored || promotion.state == State::kWaiting;
+    if (promotion.state == State::kStuck)
+        problem.hint = fmt::format("stage {} is closed: put its target right by hand, then `gradus adopt {}`",
+                                   promotion.stage, promotion.stage);
+    return problem;
+}
+
+std::vector<std::string> nextAfter(const StageReport& report) {
+    const Promotion& promotion = report.promotion;
+    const std::string id = promotionHandle(promotion.id);
+    const std::string change = changeHandle(promotion.change);
+    switch (promotion.state) {
+        case State::kPromoted:
+            return {"gradus status"};
+        case State::kRejected:
+            if (promotion.cause == Cause::kErrored) return {"gradus retry " + id, "gradus why " + id};
+            return {"gradus logs " + id, "gradus show " + change};
+        case State::kStale:
+            return {"gradus rebase " + change, "gradus diff " + change};
+        case State::kWaiting:
+            return {"gradus why " + id, "gradus promote " + change + " --to " + promotion.stage};
+        case State::kVerifying:
+        case State::kSoaking:
+            return {"gradus rollback " + promotion.stage, "gradus why " + id};
+        default:
+            return {"gradus why " + id, "gradus logs " + id};
+    }
+}
+
+ClimbView::ClimbView(Context& context, std::vector<std::string> stages)
+    : context_(context), stages_(std::move(stages)), inPlace_(!context.json && context.host.terminal().errIsTerminal) {}
+
+ClimbView::~ClimbView() {
+    try {
+        clear();
+    } catch (...) {  // whoever read us is gone: nothing is left to be wiped
+        painted_ = 0;
+    }
+}
+
+EngineProgress ClimbView::progress() {
+    if (context_.json) return {};
+    EngineProgress progress;
+    progress.moved = [this](const Promotion& promotion, const std::string& reason) { moved(promotion, reason); };
+    progress.checks.started = [this](const Check& check) { started(check.name); };
+    progress.checks.finished = [this](const CheckReport& report) { finished(report); };
+    progress.checks.output = [this](const Check&, Stream, std::string_view) { repaint(); };
+    return progress;
+}
+
+void ClimbView::moved(const Promotion& promotion, const std::string& reason) {
+    if (stage_ != promotion.stage) rows_.clear();
+    stage_ = promotion.stage;
+    states_[promotion.stage] = promotion.state;
+    if (!inPlace_)
+        context_.progress.text(fmt::format("{} {}: {}{}", promotionHandle(promotion.id), promotion.stage,
+                                           nameOf(kPromotionStates, promotion.state),
+                                           reason.empty() ? "" : " (" + printable(reason) + ")"));
+    repaint();
+}
+
+void ClimbView::started(const std::string& check) {
+    rows_.push_back({check, std::chrono::steady_clock::now(), std::nullopt, 0, {}});
+    repaint();
+}
+
+void ClimbView::finished(const CheckReport& report) {
+    for (Row& row : rows_) {
+        if (row.name != report.check || row.verdict) continue;
+        row.verdict = report.answer.verdict;
+        row.wallMs = report.answer.wallMs;
+        row.reason = report.answer.reason;
+        break;
+    }
+    if (!inPlace_)
+        context_.progress.text(fmt::format("  {} {} {}", printable(report.check),
+                                           nameOf(kCauses, report.answer.verdict), seconds(report.answer.wallMs)));
+    repaint();
+}
+
+std::string ClimbView::header() const {
+    const Paint& paint = context_.progress.paint();
+    std::string line;
+    for (const std::string& stage : stages_) {
+        const auto state = states_.find(stage);
+        const StateFace face =
+            state == states_.end() ? StateFace{State::kQueued, Style::kDim, "·"} : faceOf(state->second);
+        line += (line.empty() ? "" : " ── ") + paint(face.style, fmt::format("{} {}", face.mark, stage));
+    }
+    return line;
+}
+
+void ClimbView::clear() {
+    if (!inPlace_ || painted_ == 0) return;
+    context_.progress.raw(fmt::format("\x1b[{}F\x1b[J", painted_));
+    context_.progress.flush();
+    painted_ = 0;
+}
+
+void ClimbView::repaint() {
+    if (!inPlace_) return;
+    std::string text = painted_ == 0 ? "" : fmt::format("\x1b[{}F\x1b[J", painted_);
+    const Paint& paint = context_.progress.paint();
+    text += header() + "\n";
+    for (const Row& row : rows_) {
+        const auto running =
+            std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - row.began);
+        const Style style = row.verdict ? styleOf(*row.verdict) : Style::kCyan;
+        text += fmt::format("  {} {:<16} {:>7}\n", paint(style, row.verdict ? markOf(*row.verdict) : "?"),
+                            printable(row.name), seconds(row.verdict ? row.wallMs : running.count()));
+    }
+    painted_ = rows_.size() + 1;
+    context_.progress.raw(text);
+    context_.progress.flush();
+}
+
+}  // namespace gradus

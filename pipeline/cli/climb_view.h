@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pipeline/cli/context.h"
+#include "pipeline/engine/engine.h"
+
+namespace gradus {
+
+Json promotionJson(const Promotion& promotion, const std::string& reason);
+Json stageReportJson(const StageReport& report);
+Json climbJson(const Climb& climb);
+Json decisionJson(const Decision& decision);
+
+/// A few lines per stage, for people.
+std::string stageText(const StageReport& report, const Paint& paint);
+/// What the shell sees of the way that ended there.
+Exit exitOf(const StageReport& report);
+/// The problem to tell, if it did not end well.
+std::optional<Problem> problemOf(const StageReport& report);
+/// Whole commands that make sense after it.
+std::vector<std::string> nextAfter(const StageReport& report);
+
+class Service;
+/// For verbs that end in a sandbox: what it changed goes into the work tree, or as far as the pipeline goes.
+Result applySandbox(Service& service, Context& context, const std::string& sandbox);
+Result promoteSandbox(Service& service, Context& context, const std::string& sandbox);
+
+/// What is seen while promotions are driven: on a terminal the stages from left to right and the checks of the one at
+/// work, painted anew in place; elsewhere plain lines.
+class ClimbView {
+  public:
+    ClimbView(Context& context, std::vector<std::string> stages);
+    ~ClimbView();
+    ClimbView(const ClimbView&) = delete;
+    ClimbView& operator=(const ClimbView&) = delete;
+
+    EngineProgress progress();
+    /// Takes what is painted in place off the screen.
+    void clear();
+
+  private:
+    struct Row {
+        std::string name;
+        std::chrono::steady_clock::time_point began;
+        std::optional<Cause> verdict;
+        std::int64_t wallMs = 0;
+        std::string reason;
+    };
+    void moved(const Promotion& promotion, const std::string& reason);
+    void started(const std::string& check);
+    void finished(const CheckReport& report);
+    void repaint();
+    std::string header() const;
+
+    Context& context_;
+    std::vector<std::string> stages_;
+    std::map<std::string, PromotionState> states_;
+    std::string stage_;
+    std::vector<Row> rows_;
+    bool inPlace_;
+    std::size_t painted_ = 0;  ///< lines
+};
+
+}  // namespace gradus

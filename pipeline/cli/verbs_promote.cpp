@@ -1,0 +1,308 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pipeline/cli/climb_view.h"
+#include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
+#include "pipeline/cli/interrupt.h"
+#include "pipeline/cli/verbs.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace {
+
+const Option kDryRun{.name = "dry-run", .doc = "say what would happen, and do nothing"};
+
+std::vector<std::string> stageNames(const Engine& engine, const std::string& to) {
+    std::vector<std::string> names;
+    for (const Stage& stage : engine.project().pipeline.stages) {
+        names.push_back(stage.name);
+        if (stage.name == to) break;
+    }
+    return names;
+}
+
+/// The stage that is the project's own work tree.
+std::string workTreeStage(const Engine& engine) {
+    for (const Stage& stage : engine.project().pipeline.stages)
+        if (stage.driver == "worktree") return stage.name;
+    throw Error(ErrorCode::kNotAllowed, "no stage of this pipeline is the work tree")
+        .hint("name the stage: gradus promote --to STAGE");
+}
+
+Result interruptedOr(Result result, const Interrupt& interrupt) {
+    if (interrupt.signal() == 0 || result.exit == Exit::kOk) return result;
+    result.exit = interrupt.signal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
+    return result;
+}
+
+Result climbResult(const Climb& climb, const Context& context) {
+    Result result;
+    result.data = climbJson(climb);
+    for (const StageReport& report : climb.stages) result.text += stageText(report, context.paint);
+    if (climb.stages.empty()) return result;
+    const StageReport& last = climb.stages.back();
+    result.exit = exitOf(last);
+    result.problem = problemOf(last);
+    result.next = nextAfter(last);
+    return result;
+}
+
+std::string planText(const StagePlan& plan, const Context& context) {
+    std::string text = fmt::format("{}", context.paint(Style::kBold, plan.stage));
+    if (plan.already) return text + ": already there\n";
+    text += fmt::format(": {}", counted(plan.changes.changes().size(), "path"));
+    if (plan.seeds) text += ", into an empty stage that begins as what the change was made on";
+    if (!plan.mergedPaths.empty()) text += fmt::format(", {} merged", plan.mergedPaths.size());
+    text += "\n";
+    for (const MergeConflict& conflict : plan.mergeConflicts)
+        text += fmt::format("  conflict  {}: {}\n", printable(conflict.path), printable(conflict.detail));
+    for (const Conflict& conflict : plan.conflicts) text += fmt::format("  conflict  {}\n", describe(conflict));
+    for (const std::string& check : plan.checks) text += fmt::format("  check     {}\n", printable(check));
+    for (const GateAnswer& gate : plan.gates.gates)
+        if (gate.state == GateState::kClosed)
+            text += fmt::format("  closed    {}: {} ({})\n", nameOf(kGates, gate.gate), printable(gate.reason),
+                                printable(gate.rule));
+    return text;
+}
+
+Json planJson(const StagePlan& plan) {
+    Json json{{"stage", plan.stage}, {"already", plan.already}, {"seeds", plan.seeds}, {"checks", plan.checks}};
+    json["paths"] = Json::array();
+    for (const PathChange& change : plan.changes.changes())
+        json["paths"].push_back({{"path", change.path}, {"kind", nameOf(kChangeKinds, kindOf(change))}});
+    json["merged"] = plan.mergedPaths;
+    json["conflicts"] = Json::array();
+    for (const MergeConflict& conflict : plan.mergeConflicts)
+        json["conflicts"].push_back({{"path", conflict.path}, {"detail", conflict.detail}});
+    for (const Conflict& conflict : plan.conflicts)
+        json["conflicts"].push_back({{"path", conflict.path}, {"detail", describe(conflict)}});
+    json["gates"] = decisionJson(plan.gates);
+    return json;
+}
+
+Result dryRun(Service& service, Context& context, const Change& change, const std::string& to) {
+    Result result;
+    result.data = {{"change", {{"id", changeHandle(change.id)}}}, {"plan", Json::array()}};
+    for (const StagePlan& plan : service.engine(context.host.directory()).plan(change.id, to)) {
+        result.data["plan"].push_back(planJson(plan));
+        result.text += planText(plan, context);
+    }
+    return result;
+}
+
+Result climb(Service& service, Context& context, const Change& change, const std::string& to,
+             const Interrupt& interrupt) {
+    ClimbView view(context, stageNames(service.engine(context.host.directory()), to));
+    Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
+    const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token());
+    view.clear();
+    return interruptedOr(climbResult(done, context), interrupt);
+}
+
+Result bring(Service& service, Context& context, const std::optional<std::string>& what, const std::string& to) {
+    const Interrupt interrupt;
+    const Change change = service.changeToPromote(context.host.directory(), what);
+    const bool dry = context.arguments.verb().words != "try" && context.arguments.flag("dry-run");
+    return dry ? dryRun(service, context, change, to) : climb(service, context, change, to, interrupt);
+}
+
+std::string lastStage(const Engine& engine) { return engine.project().pipeline.stages.back().name; }
+
+Result promote(Service& service, Context& context) {
+    const Engine& engine = service.engine(context.host.directory());
+    const std::string to = context.arguments.value("to").value_or(lastStage(engine));
+    return bring(service, context, context.arguments.positional("CHANGE"), to);
+}
+
+Result apply(Service& service, Context& context) {
+    const std::string to = workTreeStage(service.engine(context.host.directory()));
+    return bring(service, context, context.arguments.positional("CHANGE"), to);
+}
+
+Result rollBack(Service& service, Context& context, const Promotion& promotion) {
+    const Interrupt interrupt;
+    if (context.arguments.flag("dry-run"))
+        return {.data = {{"promotion", promotionJson(promotion, "")}},
+                .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
+                                    changeHandle(promotion.change), promotion.stage)};
+    ClimbView view(context, {promotion.stage});
+    Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
+    const StageReport report = engine.rollBack(promotion.id, view.progress(), interrupt.token());
+    view.clear();
+    Result result;
+    result.data = stageReportJson(report);
+    result.text = stageText(report, context.paint);
+    const bool back = report.succeeded() || report.promotion.state == PromotionState::kRolledBack;
+    if (!back) {
+        result.exit = exitOf(report);
+        result.problem = problemOf(report);
+    }
+    result.next = {"gradus status"};
+    return interruptedOr(std::move(result), interrupt);
+}
+
+/// The newest promotion that is still in the work tree, of one change or of any.
+Result undo(Service& service, Context& context) {
+    const std::string stage = workTreeStage(service.engine(context.host.directory()));
+    const auto words = context.arguments.positional("CHANGE");
+    const Promotion promotion = service.promotionNamed(context.host.directory(), words ? *words : stage);
+    if (promotion.stage != stage)
+        throw Error(ErrorCode::kNotAllowed, "{} is not in the work tree but in {}", promotionHandle(promotion.id),
+                    promotion.stage)
+            .hint(fmt::format("gradus rollback {}", promotionHandle(promotion.id)));
+    return rollBack(service, context, promotion);
+}
+
+Result rollback(Service& service, Context& context) {
+    return rollBack(service, context,
+                    service.promotionNamed(context.host.directory(), context.arguments.positional("STAGE")));
+}
+
+Result recover(Service& service, Context& context) {
+    const Interrupt interrupt;
+    Engine& engine = service.engine(context.host.directory());
+    if (context.arguments.flag("dry-run")) {
+        const std::size_t count = service.needRecovery(context.host.directory());
+        return {.data = {{"needed", count}}, .text = fmt::format("{} to recover\n", counted(count, "promotion"))};
+    }
+    ClimbView view(context, stageNames(engine, ""));
+    const auto all = engine.recover(view.progress(), interrupt.token());
+    view.clear();
+    Result result;
+    result.data["recovered"] = Json::array();
+    for (const Recovered& one : all) {
+        Json json = stageReportJson(one.report);
+        json["was"] = nameOf(kPromotionStates, one.before.state);
+        result.data["recovered"].push_back(std::move(json));
+        result.text +=
+            fmt::format("{} was {}\n", promotionHandle(one.before.id), nameOf(kPromotionStates, one.before.state)) +
+            stageText(one.report, context.paint);
+        if (one.report.promotion.state == PromotionState::kStuck) {
+            result.exit = Exit::kInfrastructure;
+            result.problem = problemOf(one.report);
+        }
+    }
+    if (all.empty()) result.text = "nothing to recover\n";
+    return interruptedOr(std::move(result), interrupt);
+}
+
+Result cancel(Service& service, Context& context) {
+    const Promotion promotion =
+        service.promotionNamed(context.host.directory(), context.arguments.positional("PROMOTION"));
+    const Promotion was = service.engine(context.host.directory()).cancel(promotion.id);
+    const bool ended = was.state == PromotionState::kWaiting;
+    return {.data = {{"promotion", promotionJson(*service.engine(context.host.directory()).find(promotion.id), "")}},
+            .text = ended ? fmt::format("cancelled {}\n", promotionHandle(promotion.id))
+                          : fmt::format("asked the process that drives {} to stop\n", promotionHandle(promotion.id))};
+}
+
+Result retry(Service& service, Context& context) {
+    const Interrupt interrupt;
+    const Promotion promotion =
+        service.promotionNamed(context.host.directory(), context.arguments.positional("PROMOTION"));
+    if (promotion.state == PromotionState::kPromoted)
+        throw Error(ErrorCode::kNotAllowed, "{} was promoted: there is nothing to try again",
+                    promotionHandle(promotion.id));
+    const Change change = service.changeToPromote(context.host.directory(), changeHandle(promotion.change));
+    if (context.arguments.flag("dry-run")) return dryRun(service, context, change, promotion.stage);
+    return climb(service, context, change, promotion.stage, interrupt);
+}
+
+Result adopt(Service& service, Context& context) {
+    const std::string stage = *context.arguments.positional("STAGE");
+    Engine& engine = service.engine(context.host.directory());
+    const HeldTree held = engine.adopt(stage);
+    return {.data = {{"stage", stage}, {"directory", held.directory.native()}, {"tree", held.digest.hex()}},
+            .text = fmt::format("{} holds what is in {} from now on\n", printable(stage),
+                                printable(held.directory.native())),
+            .next = {"gradus status"}};
+}
+
+}  // namespace
+
+Result applySandbox(Service& service, Context& context, const std::string& sandbox) {
+    return bring(service, context, sandbox, workTreeStage(service.engine(context.host.directory())));
+}
+
+Result promoteSandbox(Service& service, Context& context, const std::string& sandbox) {
+    return bring(service, context, sandbox, lastStage(service.engine(context.host.directory())));
+}
+
+std::vector<Verb> promoteVerbs(const OpenService& open) {
+    const Positional change{"CHANGE", "a change (c2, @), a sandbox (s1), or nothing for the work tree", false};
+    const Positional promotion{"PROMOTION", "a promotion (p3), a change (c2) or a stage; the newest otherwise", false};
+    return {
+        {.words = "promote",
+         .group = Group::kPromote,
+         .summary = "bring a change into every stage up to one, each proven before it is touched",
+         .examples = {{"gradus promote", "what is in the work tree, as far as the pipeline goes"},
+                      {"gradus promote c2 --to staging", "one change, up to a stage"},
+                      {"gradus promote s1 --to local --dry-run", "what would happen to a sandbox's changes"}},
+         .positionals = {change},
+         .options = {{.name = "to", .value = "STAGE", .doc = "the last stage to enter", .fallback = "the last one"},
+                     kDryRun},
+         .onFrontPage = true,
+         .handler = withService(open, promote)},
+        {.words = "apply",
+         .group = Group::kPromote,
+         .summary = "write a change into the work tree, around your own edits",
+         .examples = {{"gradus apply s1", "what a sandbox changed"}, {"gradus apply c2 --dry-run", "look first"}},
+         .positionals = {change},
+         .options = {kDryRun},
+         .handler = withService(open, apply)},
+        {.words = "sandbox apply",
+         .group = Group::kTry,
+         .summary = "write what a sandbox changed into the work tree",
+         .examples = {{"gradus sandbox apply s1", "the same as gradus apply s1"}},
+         .positionals = {{"CHANGE", "the sandbox"}},
+         .options = {kDryRun},
+         .handler = withService(open, apply)},
+        {.words = "undo",
+         .group = Group::kPromote,
+         .summary = "take the newest change back out of the work tree",
+         .examples = {{"gradus undo", "every path as it was; what you edited since is kept"}},
+         .positionals = {{"CHANGE", "a change or promotion; the newest otherwise", false}},
+         .options = {kDryRun},
+         .handler = withService(open, undo)},
+        {.words = "rollback",
+         .group = Group::kPromote,
+         .summary = "take a change back out of a stage",
+         .examples = {{"gradus rollback production", "to what it held before"},
+                      {"gradus rollback c2", "out of the stage it entered last"}},
+         .positionals = {{"STAGE", "a stage, a change (c2) or a promotion (p3)"}},
+         .options = {kDryRun},
+         .handler = withService(open, rollback)},
+        {.words = "recover",
+         .group = Group::kPromote,
+         .summary = "bring promotions to an end that a killed process left",
+         .examples = {{"gradus recover", "every target is wholly before or wholly after"}},
+         .options = {kDryRun},
+         .handler = withService(open, recover)},
+        {.words = "retry",
+         .group = Group::kPromote,
+         .summary = "try a promotion again that did not get through",
+         .examples = {{"gradus retry p3", "a new attempt; the old one stays on record"}},
+         .positionals = {promotion},
+         .options = {kDryRun},
+         .handler = withService(open, retry)},
+        {.words = "cancel",
+         .group = Group::kPromote,
+         .summary = "stop a promotion",
+         .examples = {{"gradus cancel p3", "what it touched is restored"}},
+         .positionals = {promotion},
+         .handler = withService(open, cancel)},
+        {.words = "adopt",
+         .group = Group::kPromote,
+         .summary = "take what is in a stage's target as what it holds",
+         .examples = {{"gradus adopt production", "before the first promotion, or after mending by hand"}},
+         .positionals = {{"STAGE", "the stage"}},
+         .handler = withService(open, adopt)},
+    };
+}
+
+}  // namespace gradus

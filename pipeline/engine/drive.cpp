@@ -1,0 +1,406 @@
+#include "pipeline/engine/drive.h"
+
+#include <algorithm>
+
+#include "pipeline/engine/gather_facts.h"
+#include "store/file.h"
+#include "store/model/canonical.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A tree that moves faster than its checks run is not checked for ever.
+constexpr int kMostRounds = 3;
+constexpr std::uint64_t kMostCheckpoint = std::uint64_t{256} << 20;
+
+std::string failedChecks(const std::vector<CheckReport>& reports) {
+    std::string text;
+    for (const CheckReport& report : reports) {
+        if (report.answer.verdict == Cause::kPassed) continue;
+        text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", report.check, report.answer.reason);
+    }
+    return text;
+}
+
+template <typename Items, typename Text>
+std::string listed(const Items& items, Text text) {
+    std::string all;
+    for (const auto& item : items) all += (all.empty() ? "" : "; ") + text(item);
+    return all;
+}
+
+std::string conflictText(const std::vector<Conflict>& conflicts) {
+    return listed(conflicts, [](const Conflict& conflict) { return describe(conflict); });
+}
+
+std::string conflictText(const std::vector<MergeConflict>& conflicts) {
+    return listed(conflicts, [](const MergeConflict& conflict) { return conflict.path + ": " + conflict.detail; });
+}
+
+std::string closedGates(const Decision& decision) {
+    std::string text;
+    for (const GateAnswer& answer : decision.gates)
+        if (answer.state == GateState::kClosed) text += (text.empty() ? "" : "; ") + answer.reason;
+    return text;
+}
+
+Digest evidenceOver(const std::vector<CheckReport>& reports) {
+    Canonical all("gradus.checked.1");
+    all.list(reports.size());
+    for (const CheckReport& report : reports) all.digest(report.fingerprint());
+    return all.hash();
+}
+
+CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase) {
+    return {.promotion = promotion,
+            .check = report.check,
+            .verdict = report.answer.verdict,
+            .evidence = report.fingerprint(),
+            .exitCode = report.answer.exitCode,
+            .wallMs = report.answer.wallMs,
+            .log = report.log,
+            .phase = phase,
+            .execution = report.answer.execution,
+            .reason = report.answer.reason};
+}
+
+}  // namespace
+
+fs::path drivingLock(const StateDirectory& state, std::int64_t promotion) {
+    const fs::path directory = state.root / "driving";
+    makeDirectories(directory);
+    return directory / promotionHandle(promotion);
+}
+
+Drive::Drive(const EngineProject& project, EngineParts& parts, const Stage& stage, const EngineProgress& progress,
+             std::stop_token cancel)
+    : project_(project),
+      parts_(parts),
+      stage_(stage),
+      progress_(progress),
+      cancel_(std::move(cancel)),
+      target_(parts.driver(stage, cancel_)) {}
+
+bool Drive::seize(std::int64_t promotion) {
+    if (auto lock = SandboxLock::attempt(drivingLock(parts_.state, promotion))) driving_.emplace(std::move(*lock));
+    return driving_.has_value();
+}
+
+void Drive::take(std::int64_t promotion) {
+    if (!driving_ && !seize(promotion))
+        throw Error(ErrorCode::kBusy, "promotion p{} is being driven by another process", promotion)
+            .hint(fmt::format("wait for it, or end it with `gradus cancel p{}`", promotion));
+}
+
+void Drive::open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps) {
+    parts_.store.write([&](Writer& writer) {
+        const ActorId actor = writer.actor(parts_.actor);
+        report_.promotion.id = writer.openPromotion(
+            {project_.id, footing.change.id, footing.change.revision, stage_.name, project_.rules, undoes}, actor);
+        report_.promotion.state = State::kQueued;
+        // Taken before the row can be seen: from its first instant on it has a driver.
+        take(report_.promotion.id);
+        walk(writer, actor, steps);
+    });
+    arrive(steps);
+}
+
+void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) const {
+    State from = report_.promotion.state;
+    for (const Step& step : steps) {
+        writer.movePromotion({.promotion = report_.promotion.id,
+                              .from = from,
+                              .to = step.to,
+                              .cause = step.cause,
+                              .reason = step.reason,
+                              .intent = step.intent,
+                              .tree = step.tree,
+                              .back = step.back,
+                              .attention = step.attention},
+                             actor);
+        from = step.to;
+    }
+}
+
+void Drive::arrive(const std::vector<Step>& steps) {
+    report_.promotion = *parts_.store.records().promotion(report_.promotion.id);
+    if (steps.empty()) return;
+    report_.reason = steps.back().reason;
+    if (isFinal(report_.promotion.state) && driving_) driving_->removeFile();
+    progress_.moved(report_.promotion, report_.reason);
+}
+
+void Drive::commit(const std::vector<Step>& steps, const std::vector<CheckReport>& checks, CheckPhase phase,
+                   const std::optional<ChangeHold>& hold) {
+    const bool isVital = std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+        return step.to == State::kRollingBack || step.to == State::kRolledBack || step.to == State::kStuck;
+    });
+    parts_.store.write(
+        [&](Writer& writer) {
+            const ActorId actor = writer.actor(parts_.actor);
+            for (const CheckReport& report : checks)
+                writer.recordCheck(resultOf(report_.promotion.id, report, phase), actor);
+            walk(writer, actor, steps);
+            if (hold) writer.hold(*hold, actor);
+        },
+        isVital ? Store::Urgency::kVital : Store::Urgency::kRoutine);
+    arrive(steps);
+}
+
+Decision Drive::decideNow(const Footing& footing) {
+    const Facts facts = gatherFacts(
+        {project_, parts_, stage_, footing.change, footing.changes, report_.promotion.id, footing.base(), checked_});
+    return decide(facts, stage_, project_.pipeline, parts_.zones(project_.pipeline), parts_.clock.now());
+}
+
+bool Drive::resume(std::int64_t change) {
+    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
+        if (promotion.change != change || promotion.stage != stage_.name || promotion.state != State::kWaiting)
+            continue;
+        take(promotion.id);
+        report_.promotion = *parts_.store.records().promotion(promotion.id);
+        if (report_.promotion.state == State::kWaiting) return true;
+        driving_.reset();
+        report_.promotion = {};
+    }
+    return false;
+}
+
+StageReport Drive::enter(std::int64_t change) {
+    resume(change);
+    if (isClosed(change)) return report_;
+    for (rounds_ = 0; rounds_ < kMostRounds; ++rounds_) {
+        checked_.reset();
+        Footing footing = look(change);
+        if (!footing.merge.conflicts.empty()) {
+            endStale(footing, conflictText(footing.merge.conflicts));
+            return report_;
+        }
+        revise(footing);
+        if (isOpen() && report_.promotion.revision != footing.change.revision) {
+            commit({{.to = State::kSuperseded,
+                     .reason = fmt::format("{}.{} took its place", changeHandle(change), footing.change.revision)}});
+            report_.promotion = {};
+            driving_.reset();
+        }
+        if (climb(footing) == Next::kEnd) return report_;
+        lock_.reset();
+    }
+    commit({{.to = State::kStale, .reason = "what the stage holds moved every time it was checked"}});
+    return report_;
+}
+
+Drive::Next Drive::climb(const Footing& footing) {
+    try {
+        Next next = check(footing);
+        if (next == Next::kOn) next = lockTarget(footing);
+        if (next == Next::kOn) next = apply(footing);
+        return next;
+    } catch (const Error& e) {
+        // Nothing was touched yet: from applying on, faults are dealt with where they happen.
+        if (report_.promotion.state != State::kChecking) throw;
+        return end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
+    }
+}
+
+// A target that is neither before nor after is not looked at: what would be read there is nobody's.
+bool Drive::isClosed(std::int64_t change) {
+    if (!parts_.store.records().stageState(project_.id, stage_.name).stuck) return false;
+    Footing footing;
+    const auto row = parts_.store.records().change(change);
+    if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
+    footing.change = *row;
+    footing.seed = Seed{};
+    report_.gates = decideNow(footing);
+    report_.reason = closedGates(*report_.gates);
+    if (!isOpen()) open(footing, std::nullopt, {{.to = State::kWaiting, .reason = report_.reason}});
+    return true;
+}
+
+Drive::Next Drive::endStale(const Footing& footing, const std::string& reason) {
+    if (!isOpen()) open(footing, std::nullopt, {{.to = State::kWaiting}});
+    commit({{.to = State::kStale, .cause = Cause::kFailed, .reason = reason}});
+    return Next::kEnd;
+}
+
+Drive::Next Drive::park(const std::string& reason) {
+    commit({{.to = State::kWaiting, .reason = reason}}, unrecorded_);
+    unrecorded_.clear();
+    return Next::kEnd;
+}
+
+// What must stand still while it is checked: the whole tree, or, where people go on working, what the change touches.
+std::function<Digest()> Drive::standstill(const Footing& footing) {
+    if (!footing.held) return {};
+    if (stage_.policy.settings.text("freshness") != "allow")
+        return [this] { return target_->held().value_or(HeldTree{}).digest; };
+    return [this, change = stageChange(footing), was = footing.base()] {
+        return target_->conflicts(change).empty() ? was : Digest{};
+    };
+}
+
+TreeUnderTest Drive::underTest(const Footing& footing) {
+    TreeUnderTest tree;
+    tree.project = project_.root;
+    tree.directory = footing.directory();
+    if (footing.seed) tree.leftOut = footing.seed->leftOut;
+    tree.changes = footing.changes;
+    tree.evidence.tree = footing.tree();
+    tree.evidence.change = footing.changes.digest();
+    tree.evidence.base = footing.base();
+    tree.evidence.rules = project_.rules;
+    tree.now = standstill(footing);
+    tree.was = footing.base();
+    return tree;
+}
+
+Drive::Next Drive::check(const Footing& footing) {
+    report_.gates = decideNow(footing);
+    const bool waits = report_.gates->step == NextStep::kWait;
+    std::vector<Step> steps;
+    if (!isOpen()) steps.push_back({.to = State::kWaiting});
+    if (!waits) steps.push_back({.to = State::kChecking});
+    if (!steps.empty() && waits) steps.back().reason = closedGates(*report_.gates);
+    isOpen() ? commit(steps) : open(footing, std::nullopt, steps);
+    report_.reason = closedGates(*report_.gates);
+    if (waits) return Next::kEnd;
+    report_.before = parts_.before(stage_, underTest(footing), progress_.checks, cancel_);
+    unrecorded_ = report_.before;
+    if (cancel_.stop_requested()) return rejectUnlessPassed(Cause::kCancelled);
+    if (std::any_of(unrecorded_.begin(), unrecorded_.end(), [](const CheckReport& report) { return report.moved; })) {
+        park("the tree moved while it was checked");
+        return Next::kAgain;
+    }
+    checked_ = CheckedFact{evidenceOver(report_.before), project_.rules, parts_.clock.now()};
+    return rejectUnlessPassed(verdictOf(report_.before));
+}
+
+Drive::Next Drive::rejectUnlessPassed(Cause verdict) {
+    if (verdict == Cause::kPassed) return Next::kOn;
+    if (verdict == Cause::kCancelled)
+        return end({{.to = State::kWaiting}, {.to = State::kCancelled, .cause = verdict, .reason = "stopped"}});
+    return end({{.to = State::kRejected, .cause = verdict, .reason = failedChecks(report_.before)}});
+}
+
+Drive::Next Drive::end(const std::vector<Step>& steps) {
+    commit(steps, unrecorded_);
+    unrecorded_.clear();
+    return Next::kEnd;
+}
+
+Drive::Next Drive::lockTarget(const Footing& footing) {
+    if (!takesTarget()) return Next::kOn;
+    try {
+        lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                                 {.patience = parts_.targetPatience, .takeOver = false});
+    } catch (const Error& e) {
+        if (e.code() == ErrorCode::kBusy) return park(e.what());
+        end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
+        throw;
+    }
+    return lookAgain(footing);
+}
+
+// Others may have been here while it was checked: what was proven is proven of the tree that was there then.
+Drive::Next Drive::lookAgain(const Footing& footing) {
+    const auto now = target_->held();
+    if (now.has_value() == footing.held.has_value() && (!now || now->digest == footing.held->digest)) return Next::kOn;
+    const std::string freshness = stage_.policy.settings.text("freshness");
+    const bool touched = !target_->conflicts(stageChange(footing)).empty();
+    if (!touched && freshness == "allow") return Next::kOn;
+    const std::string moved = "the stage moved after it was checked";
+    if (freshness == "exact") return end({{.to = State::kWaiting}, {.to = State::kStale, .reason = moved}});
+    park(moved);
+    return Next::kAgain;
+}
+
+TargetClaim Drive::claim() const {
+    TargetClaim claim;
+    claim.store = parts_.store.storeId();
+    claim.state = parts_.state.root.native();
+    claim.project = project_.root.native();
+    claim.stage = stage_.name;
+    claim.promotion = report_.promotion.id;
+    return claim;
+}
+
+StageChange Drive::stageChange(const Footing& footing) const {
+    StageChange change;
+    change.promotion = report_.promotion.id;
+    change.changes = footing.changes;
+    if (footing.seed) {
+        change.seed = footing.seed->directory;
+        change.leftOut = footing.seed->leftOut;
+    }
+    change.title = footing.change.title.value_or("");
+    change.handle = fmt::format("{}.{}", changeHandle(footing.change.id), footing.change.revision);
+    change.trailers = {{"Gradus-Change", change.handle}, {"Gradus-Promotion", promotionHandle(change.promotion)}};
+    return change;
+}
+
+Drive::Next Drive::apply(const Footing& footing) {
+    report_.gates = decideNow(footing);
+    if (report_.gates->step != NextStep::kApply) return park(closedGates(*report_.gates));
+    if (!takesTarget())
+        return end({{.to = State::kApplying, .cause = Cause::kPassed},
+                    {.to = State::kVerifying},
+                    {.to = State::kSoaking},
+                    {.to = State::kPromoted, .cause = Cause::kPassed}});
+    const StageChange change = stageChange(footing);
+    report_.conflicts = target_->conflicts(change);
+    if (!report_.conflicts.empty())
+        return end({{.to = State::kWaiting},
+                    {.to = State::kStale, .cause = Cause::kFailed, .reason = conflictText(report_.conflicts)}});
+    tidyTarget();
+    const Checkpoint checkpoint = target_->checkpoint(change);
+    const PromotionIntent intent{target_->identity().canonical, parts_.objects.put(checkpoint.encode()), footing.tree(),
+                                 footing.held ? std::optional(footing.held->digest) : std::nullopt};
+    // The way back is on record before anything is touched: a crash in between must leave enough to undo.
+    end({{.to = State::kApplying, .cause = Cause::kPassed, .intent = intent}});
+    act(checkpoint);
+    return Next::kEnd;
+}
+
+void Drive::tidyTarget() {
+    std::vector<Checkpoint> needed;
+    for (const Promotion& promotion : parts_.store.records().takeable(project_.id, stage_.name))
+        needed.push_back(checkpointOf(promotion));
+    target_->tidy(needed);
+}
+
+void Drive::act(const Checkpoint& checkpoint) {
+    ApplyOutcome outcome;
+    try {
+        outcome = target_->apply(checkpoint);
+    } catch (const Error& e) {
+        return rollBack(checkpoint, Cause::kErrored, e.what());
+    }
+    report_.notes.insert(report_.notes.end(), outcome.notes.begin(), outcome.notes.end());
+    report_.conflicts = outcome.conflicts;
+    if (outcome.applied) return verify(checkpoint);
+    if (!outcome.failure.empty()) return rollBack(checkpoint, Cause::kFailed, outcome.failure);
+    rollBack(checkpoint, Cause::kErrored, conflictText(outcome.conflicts));
+}
+
+Checkpoint Drive::checkpointOf(const Promotion& promotion) const {
+    if (!promotion.checkpoint) throw Error(ErrorCode::kDamaged, "promotion p{} has no checkpoint", promotion.id);
+    return Checkpoint::decode(parts_.objects.readAll(*promotion.checkpoint, kMostCheckpoint));
+}
+
+Evidence Drive::evidenceOf(const Promotion& promotion) const {
+    Evidence evidence;
+    evidence.tree = promotion.tree.value_or(Digest{});
+    if (const auto change = parts_.store.records().change(promotion.change, promotion.revision)) {
+        evidence.change = change->changeSet;
+        evidence.base = change->base;
+    }
+    evidence.rules = project_.rules;
+    return evidence;
+}
+
+}  // namespace gradus

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/engine/engine.h"
+#include "stages/drivers/target_lock.h"
+#include "stages/sandbox/sandbox_lock.h"
+
+namespace gradus {
+
+/// What a stage holds now, and the change as it applies to that.
+struct Footing {
+    std::optional<HeldTree> held;
+    std::optional<Seed> seed;  ///< where nothing is held
+    Change change;             ///< the revision that is promoted
+    ChangeSet changes;
+    MergeResult merge;
+
+    const std::filesystem::path& directory() const { return held ? held->directory : seed->directory; }
+    Digest base() const { return held ? held->digest : seed->digest; }
+    /// The tree that comes out, as evidence knows it.
+    Digest tree() const;
+};
+
+/// Whoever holds an flock on this file drives the promotion.
+std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
+
+/// One promotion and all that is needed to drive it. Holds its lock: nobody else drives it meanwhile.
+class Drive {
+  public:
+    /// Opens a new promotion for a change; it stands at queued in the first transaction that moves it.
+    Drive(const EngineProject& project, EngineParts& parts, const Stage& stage, const EngineProgress& progress,
+          std::stop_token cancel);
+
+    /// Into the stage: gates, checks, target, checks. Every end is in the report.
+    StageReport enter(std::int64_t change);
+    /// An undo of `promotion`, which is finished.
+    StageReport undo(const Promotion& promotion);
+    /// Goes on with one whose process is gone. Nothing: somebody drives it.
+    std::optional<StageReport> recover(const Promotion& promotion);
+    /// Takes back one that applied and waits for a person to say so.
+    StageReport giveUp(const Promotion& promotion, const std::string& reason);
+
+  private:
+    using State = PromotionState;
+    struct Step {
+        State to;
+        Cause cause = Cause::kProceeded;
+        std::string reason = {};
+        std::optional<PromotionIntent> intent = {};
+        std::optional<Digest> tree = {};
+        bool back = false;
+        bool attention = false;
+    };
+
+    Footing look(std::int64_t change);
+    void revise(Footing& footing);
+    Decision decideNow(const Footing& footing);
+
+    bool resume(std::int64_t change);
+    bool isClosed(std::int64_t change);
+    void open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps);
+    bool isOpen() const { return report_.promotion.id != 0; }
+    /// One durable transaction.
+    void commit(const std::vector<Step>& steps, const std::vector<CheckReport>& checks = {},
+                CheckPhase phase = CheckPhase::kBefore, const std::optional<ChangeHold>& hold = {});
+    bool seize(std::int64_t promotion);
+    /// Throws Error(kBusy) when somebody drives it.
+    void take(std::int64_t promotion);
+    void walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) const;
+    void arrive(const std::vector<Step>& steps);
+
+    enum class Next { kOn, kAgain, kEnd };
+    Next climb(const Footing& footing);
+    std::function<Digest()> standstill(const Footing& footing);
+    TreeUnderTest underTest(const Footing& footing);
+    Next check(const Footing& footing);
+    Next rejectUnlessPassed(Cause verdict);
+    /// A commit that records the before checks with it.
+    Next end(const std::vector<Step>& steps);
+    Next lookAgain(const Footing& footing);
+    void tidyTarget();
+    void act(const Checkpoint& checkpoint);
+    Next park(const std::string& reason);
+    Next endStale(const Footing& footing, const std::string& reason);
+    Next lockTarget(const Footing& footing);
+    Next apply(const Footing& footing);
+    void verify(const Checkpoint& checkpoint);
+    void soak(const Checkpoint& checkpoint);
+    void finish(const std::vector<CheckReport>& checks);
+    bool takesTarget() const { return !target_->identity().marker.empty(); }
+    std::vector<CheckReport> lookAfter();
+    std::vector<CheckReport> lookAtRestored();
+    void judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports);
+    void rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason);
+    void settleRollback(const RollbackOutcome& outcome);
+    void goBack(const Checkpoint& checkpoint);
+    void goOn(const Promotion& promotion);
+    StageChange stageChange(const Footing& footing) const;
+    TargetClaim claim() const;
+    Checkpoint checkpointOf(const Promotion& promotion) const;
+    Evidence evidenceOf(const Promotion& promotion) const;
+
+    const EngineProject& project_;
+    EngineParts& parts_;
+    const Stage& stage_;
+    const EngineProgress& progress_;
+    std::stop_token cancel_;
+    std::unique_ptr<StageDriver> target_;
+    std::optional<SandboxLock> driving_;
+    std::optional<TargetLock> lock_;
+    std::optional<CheckedFact> checked_;
+    std::vector<CheckReport> unrecorded_;  ///< before checks that the next commit records
+    int rounds_ = 0;
+    StageReport report_;
+};
+
+}  // namespace gradus

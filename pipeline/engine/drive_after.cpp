@@ -1,0 +1,235 @@
+#include <algorithm>
+
+#include "pipeline/engine/drive.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Milliseconds kLookAgain{5000};
+
+std::string whatFailed(const std::vector<CheckReport>& reports) {
+    std::string text;
+    for (const CheckReport& report : reports)
+        if (report.answer.verdict != Cause::kPassed)
+            text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", report.check, report.answer.reason);
+    return text;
+}
+
+std::string keptText(const std::vector<Kept>& kept) {
+    std::string text;
+    for (const Kept& path : kept) text += fmt::format("{}{}", text.empty() ? "kept: " : ", ", path.path);
+    return text;
+}
+
+}  // namespace
+
+std::vector<CheckReport> Drive::lookAfter() {
+    const auto held = target_->held();
+    const fs::path directory = held ? held->directory : project_.root;
+    return parts_.after(stage_, directory, evidenceOf(report_.promotion), progress_.checks, cancel_);
+}
+
+void Drive::verify(const Checkpoint& checkpoint) {
+    const bool looks = std::any_of(stage_.checks.begin(), stage_.checks.end(), [&](const std::string& name) {
+        const auto check = project_.pipeline.checks.find(name);
+        return check != project_.pipeline.checks.end() && check->second.when == CheckWhen::kAfter;
+    });
+    const Step verifying{.to = State::kVerifying, .tree = target_->treeAfter(checkpoint)};
+    // Without anything to wait for, the steps that touch nothing share one commit.
+    if (!looks && stage_.settings.duration("soak") == Milliseconds(0)) {
+        commit({verifying, {.to = State::kSoaking}, {.to = State::kPromoted, .cause = Cause::kPassed}});
+        return;
+    }
+    commit({verifying});
+    judgeAfter(checkpoint, lookAfter());
+}
+
+void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports) {
+    report_.after.insert(report_.after.end(), reports.begin(), reports.end());
+    const Cause verdict = cancel_.stop_requested() ? Cause::kCancelled : verdictOf(reports);
+    if (verdict != Cause::kPassed) {
+        const std::string reason = verdict == Cause::kCancelled ? "stopped" : whatFailed(reports);
+        if (stage_.policy.settings.text("rollback") == "manual" && verdict != Cause::kCancelled) {
+            commit({}, reports, CheckPhase::kAfter);
+            report_.reason = fmt::format("{}; the policy leaves taking it back to a person", reason);
+            return;
+        }
+        commit({}, reports, CheckPhase::kAfter);
+        return rollBack(checkpoint, verdict, reason);
+    }
+    if (stage_.settings.duration("soak") == Milliseconds(0)) return finish(reports);
+    if (report_.promotion.state == State::kVerifying)
+        commit({{.to = State::kSoaking, .cause = Cause::kPassed}}, reports, CheckPhase::kAfter);
+    soak(checkpoint);
+}
+
+void Drive::finish(const std::vector<CheckReport>& checks) {
+    std::vector<Step> steps;
+    if (report_.promotion.state == State::kVerifying) steps.push_back({.to = State::kSoaking, .cause = Cause::kPassed});
+    steps.push_back({.to = State::kPromoted, .cause = Cause::kPassed});
+    commit(steps, checks, CheckPhase::kAfter);
+}
+
+// Only time in which the checks ran on schedule counts: whoever takes over after a crash begins anew.
+void Drive::soak(const Checkpoint& checkpoint) {
+    const Milliseconds whole = stage_.settings.duration("soak");
+    Milliseconds done{0};
+    while (done < whole) {
+        const Milliseconds pause = std::min(kLookAgain, whole - done);
+        const Time began = parts_.clock.now();
+        parts_.sleep(pause, cancel_);
+        const auto reports = lookAfter();
+        if (cancel_.stop_requested() || verdictOf(reports) != Cause::kPassed) return judgeAfter(checkpoint, reports);
+        done += std::max(pause, std::min(parts_.clock.now() - began, 2 * pause));
+    }
+    finish({});
+}
+
+// What runs now is looked at again, cancelled or not: the answers are for people, there is no way further back.
+std::vector<CheckReport> Drive::lookAtRestored() {
+    if (!target_->held()) return {};
+    std::stop_token never;
+    std::swap(never, cancel_);
+    const auto reports = lookAfter();
+    std::swap(never, cancel_);
+    return reports;
+}
+
+void Drive::rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason) {
+    if (report_.promotion.state != State::kRollingBack)
+        commit({{.to = State::kRollingBack, .cause = cause, .reason = reason}});
+    RollbackOutcome outcome;
+    try {
+        outcome = target_->rollback(checkpoint);
+    } catch (const Error& e) {
+        outcome.problems.push_back(e.what());
+    }
+    report_.rollback = outcome;
+    settleRollback(outcome);
+}
+
+void Drive::settleRollback(const RollbackOutcome& outcome) {
+    const Cause cause = report_.promotion.cause;
+    const std::string why = parts_.store.records().lastReason(report_.promotion.id).value_or("");
+    if (!outcome.complete || !outcome.problems.empty()) {
+        std::string problems;
+        for (const std::string& problem : outcome.problems) problems += (problems.empty() ? "" : "; ") + problem;
+        commit({{.to = State::kStuck, .cause = Cause::kErrored, .reason = problems}});
+        return;
+    }
+    const auto again = lookAtRestored();
+    const bool well = verdictOf(again) == Cause::kPassed;
+    const bool attention = !outcome.kept.empty() || !well;
+    std::string reason = why;
+    if (!outcome.kept.empty()) reason += (reason.empty() ? "" : "; ") + keptText(outcome.kept);
+    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", whatFailed(again));
+    std::optional<ChangeHold> hold;
+    // I20: automation does not try again what failed here.
+    if (cause == Cause::kFailed)
+        hold = ChangeHold{report_.promotion.change, stage_.name, report_.promotion.id,
+                          fmt::format("{} failed: {}", promotionHandle(report_.promotion.id), why)};
+    commit({{.to = State::kRolledBack, .cause = cause, .reason = reason, .back = true, .attention = attention}}, again,
+           CheckPhase::kAfter, hold);
+}
+
+StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason) {
+    take(promotion.id);
+    report_.promotion = *parts_.store.records().promotion(promotion.id);
+    lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                             {.patience = parts_.targetPatience, .takeOver = false});
+    rollBack(checkpointOf(report_.promotion), Cause::kCancelled, reason);
+    return report_;
+}
+
+StageReport Drive::undo(const Promotion& promotion) {
+    Footing footing;
+    footing.change = *parts_.store.records().change(promotion.change, promotion.revision);
+    footing.held = target_->held();
+    lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                             {.patience = parts_.targetPatience, .takeOver = false});
+    if (parts_.store.records().stageState(project_.id, stage_.name).promotion != promotion.id)
+        throw Error(ErrorCode::kNotAllowed, "{} is not what {} holds any more", promotionHandle(promotion.id),
+                    stage_.name)
+            .hint("see `gradus status`");
+    const PromotionIntent intent{target_->identity().canonical, *promotion.checkpoint,
+                                 promotion.tree.value_or(Digest{}),
+                                 footing.held ? std::optional(footing.held->digest) : std::nullopt};
+    open(footing, promotion.id,
+         {{.to = State::kWaiting}, {.to = State::kChecking}, {.to = State::kApplying, .intent = intent}});
+    goBack(checkpointOf(promotion));
+    return report_;
+}
+
+// An undo that stands at applying: the way back of the promotion that it undoes is its way on.
+void Drive::goBack(const Checkpoint& checkpoint) {
+    RollbackOutcome outcome;
+    try {
+        outcome = target_->rollback(checkpoint);
+    } catch (const Error& e) {
+        outcome.problems.push_back(e.what());
+    }
+    report_.rollback = outcome;
+    if (!outcome.complete || !outcome.problems.empty()) {
+        std::string problems;
+        for (const std::string& problem : outcome.problems) problems += (problems.empty() ? "" : "; ") + problem;
+        commit({{.to = State::kRollingBack, .cause = Cause::kErrored, .reason = problems},
+                {.to = State::kStuck, .cause = Cause::kErrored, .reason = problems}});
+        return;
+    }
+    commit({{.to = State::kVerifying, .back = true, .attention = !outcome.kept.empty()}});
+    const auto again = lookAtRestored();
+    report_.after = again;
+    const bool well = verdictOf(again) == Cause::kPassed;
+    std::string reason = keptText(outcome.kept);
+    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", whatFailed(again));
+    commit({{.to = State::kSoaking},
+            {.to = State::kPromoted, .cause = well ? Cause::kPassed : Cause::kInconclusive, .reason = reason}},
+           again, CheckPhase::kAfter);
+}
+
+std::optional<StageReport> Drive::recover(const Promotion& promotion) {
+    if (!seize(promotion.id)) return std::nullopt;
+    report_.promotion = *parts_.store.records().promotion(promotion.id);
+    if (isFinal(report_.promotion.state)) return report_;
+    if (report_.promotion.target)
+        lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                                 {.patience = parts_.targetPatience, .takeOver = false});
+    goOn(report_.promotion);
+    return report_;
+}
+
+void Drive::goOn(const Promotion& promotion) {
+    const std::string gone = "the process that drove it ended";
+    switch (promotion.state) {
+        case State::kQueued:
+            return commit(
+                {{.to = State::kWaiting}, {.to = State::kCancelled, .cause = Cause::kErrored, .reason = gone}});
+        case State::kWaiting:
+            return;
+        case State::kChecking:
+            return commit(
+                {{.to = State::kWaiting}, {.to = State::kCancelled, .cause = Cause::kErrored, .reason = gone}});
+        default:
+            break;
+    }
+    const Checkpoint checkpoint = checkpointOf(promotion);
+    if (promotion.undoes && promotion.state == State::kApplying) return goBack(checkpoint);
+    if (promotion.undoes) return finish({});
+    if (promotion.state == State::kRollingBack) return rollBack(checkpoint, promotion.cause, gone);
+    // Whatever is not wholly there goes back; what is goes on where it was.
+    if (target_->observe(checkpoint) != StageDriver::Observed::kAfter)
+        return rollBack(checkpoint, Cause::kErrored, gone);
+    if (promotion.state == State::kApplying) {
+        const ApplyOutcome outcome = target_->apply(checkpoint);
+        if (!outcome.applied) return rollBack(checkpoint, Cause::kErrored, outcome.failure);
+        return verify(checkpoint);
+    }
+    judgeAfter(checkpoint, lookAfter());
+}
+
+}  // namespace gradus

@@ -1,0 +1,198 @@
+#include "pipeline/engine/engine.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "pipeline/engine/drive.h"
+#include "pipeline/engine/gather_facts.h"
+#include "stages/sandbox/owner.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+using State = PromotionState;
+
+constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
+
+const Stage& stageNamed(const EngineProject& project, const std::string& name) {
+    if (const Stage* stage = project.pipeline.findStage(name)) return *stage;
+    std::string known;
+    for (const Stage& stage : project.pipeline.stages) known += (known.empty() ? "" : ", ") + stage.name;
+    throw Error(ErrorCode::kNotFound, "there is no stage '{}'", name).hint("stages here: " + known);
+}
+
+Promotion promotionOf(const Records& records, std::int64_t id) {
+    if (const auto promotion = records.promotion(id)) return *promotion;
+    throw Error(ErrorCode::kNotFound, "there is no promotion p{}", id).hint("see `gradus status`");
+}
+
+bool wasTakenBack(const std::vector<Promotion>& all, const Promotion& promotion) {
+    return std::any_of(all.begin(), all.end(), [&](const Promotion& other) {
+        return other.undoes == promotion.id && other.state == State::kPromoted;
+    });
+}
+
+/// The promotion by which the stage has this very patch; nothing: it has it not.
+std::optional<Promotion> alreadyIn(const Records& records, std::int64_t change, const std::string& stage) {
+    const auto all = records.promotionsOf(change);
+    const auto latest = records.change(change);
+    for (auto promotion = all.rbegin(); promotion != all.rend(); ++promotion) {
+        if (promotion->stage != stage || promotion->state != State::kPromoted || promotion->undoes) continue;
+        if (wasTakenBack(all, *promotion)) return std::nullopt;
+        const auto was = records.change(change, promotion->revision);
+        if (was && latest && was->patch == latest->patch) return *promotion;
+    }
+    return std::nullopt;
+}
+
+bool isParked(const Promotion& promotion) { return promotion.state == State::kWaiting; }
+
+}  // namespace
+
+Engine::Engine(EngineProject project, EngineParts parts) : project_(std::move(project)), parts_(std::move(parts)) {}
+Engine::~Engine() = default;
+
+StageReport Engine::enter(std::int64_t change, const std::string& stage, const EngineProgress& progress,
+                          std::stop_token cancel) {
+    if (const auto there = alreadyIn(parts_.store.records(), change, stage))
+        return {.promotion = *there, .already = true};
+    return Drive(project_, parts_, stageNamed(project_, stage), progress, std::move(cancel)).enter(change);
+}
+
+Climb Engine::promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
+                      std::stop_token cancel) {
+    stageNamed(project_, to);
+    Climb climb{change, {}};
+    for (const Stage& stage : project_.pipeline.stages) {
+        climb.stages.push_back(enter(change, stage.name, progress, cancel));
+        if (!climb.stages.back().succeeded() || stage.name == to) break;
+    }
+    return climb;
+}
+
+std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) {
+    stageNamed(project_, to);
+    const Records& records = parts_.store.records();
+    const auto row = records.change(change);
+    if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
+    const ChangeSet wanted = ChangeSet::decode(parts_.objects.readAll(row->changeSet, kMostChangeSet));
+    std::vector<StagePlan> plans;
+    for (const Stage& stage : project_.pipeline.stages) {
+        StagePlan plan{.stage = stage.name};
+        plan.already = alreadyIn(records, change, stage.name).has_value();
+        const auto driver = parts_.driver(stage, {});
+        const auto held = driver->held();
+        const std::optional<Seed> seed = held ? std::nullopt : std::optional(parts_.seed(*row));
+        plan.seeds = seed.has_value();
+        const MergeResult merge =
+            mergeOnto(wanted, DirectoryReader(held ? held->directory : seed->directory), parts_.objects);
+        plan.changes = merge.merged;
+        plan.mergedPaths = merge.mergedPaths;
+        plan.mergeConflicts = merge.conflicts;
+        StageChange entering;
+        entering.changes = merge.merged;
+        if (seed) entering.seed = seed->directory;
+        if (merge.conflicts.empty()) plan.conflicts = driver->conflicts(entering);
+        plan.checks = stage.checks;
+        const Facts facts = gatherFacts(
+            {project_, parts_, stage, *row, merge.merged, 0, held ? held->digest : seed->digest, std::nullopt});
+        plan.gates = decide(facts, stage, project_.pipeline, parts_.zones(project_.pipeline), parts_.clock.now());
+        plans.push_back(std::move(plan));
+        if (stage.name == to) break;
+    }
+    return plans;
+}
+
+StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, std::stop_token cancel) {
+    const Records& records = parts_.store.records();
+    const Promotion promotion = promotionOf(records, id);
+    const Stage& stage = stageNamed(project_, promotion.stage);
+    if (promotion.undoes)
+        throw Error(ErrorCode::kNotAllowed, "{} took something back, and that is not taken back itself",
+                    promotionHandle(id))
+            .hint("promote the change again: gradus promote " + changeHandle(promotion.change));
+    Drive drive(project_, parts_, stage, progress, std::move(cancel));
+    if (promotion.state == State::kVerifying || promotion.state == State::kSoaking)
+        return drive.giveUp(promotion, "a person took it back");
+    if (promotion.state != State::kPromoted || !promotion.checkpoint)
+        throw Error(ErrorCode::kNotAllowed, "{} is {}: there is nothing to take back", promotionHandle(id),
+                    nameOf(kPromotionStates, promotion.state));
+    const StageState holds = records.stageState(project_.id, stage.name);
+    if (holds.promotion != id)
+        throw Error(ErrorCode::kNotAllowed, "{} came into {} after {}: take that back first",
+                    holds.promotion ? promotionHandle(*holds.promotion) : "something else", stage.name,
+                    promotionHandle(id))
+            .hint(holds.promotion ? fmt::format("gradus rollback {}", promotionHandle(*holds.promotion))
+                                  : "see `gradus status`");
+    return drive.undo(promotion);
+}
+
+std::vector<Recovered> Engine::recover(const EngineProgress& progress, std::stop_token cancel) {
+    std::vector<Recovered> all;
+    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
+        if (isParked(promotion)) continue;
+        const Stage* stage = project_.pipeline.findStage(promotion.stage);
+        if (stage == nullptr)
+            throw Error(ErrorCode::kNotAllowed, "{} stands at {} in stage '{}', which the rules do not have any more",
+                        promotionHandle(promotion.id), nameOf(kPromotionStates, promotion.state), promotion.stage)
+                .hint("bring the stage back into gradus.toml, run `gradus trust`, then `gradus recover`");
+        Drive drive(project_, parts_, *stage, progress, cancel);
+        if (auto report = drive.recover(promotion)) all.push_back({promotion, std::move(*report)});
+    }
+    return all;
+}
+
+std::size_t needRecovery(const Records& records, const StateDirectory& state, std::int64_t project) {
+    std::size_t count = 0;
+    for (const Promotion& promotion : records.unfinished(project))
+        if (!isParked(promotion) && !SandboxLock::holder(drivingLock(state, promotion.id))) ++count;
+    return count;
+}
+
+Promotion Engine::cancel(std::int64_t id) {
+    Promotion promotion = promotionOf(parts_.store.records(), id);
+    if (isFinal(promotion.state))
+        throw Error(ErrorCode::kNotAllowed, "{} is {} and stays so", promotionHandle(id),
+                    nameOf(kPromotionStates, promotion.state));
+    const auto lock = SandboxLock::attempt(drivingLock(parts_.state, id));
+    if (!lock) {
+        // Whoever drives it takes an interrupt for a cancellation, and cleans up as it goes.
+        const auto driver = SandboxLock::holder(drivingLock(parts_.state, id));
+        if (driver && ::kill(*driver, SIGINT) == 0) return promotion;
+        throw Error(ErrorCode::kBusy, "{} is driven by a process that cannot be reached", promotionHandle(id))
+            .hint("stop that process");
+    }
+    if (!isParked(promotion))
+        throw Error(ErrorCode::kNotAllowed, "{} is {} and the process that drove it is gone", promotionHandle(id),
+                    nameOf(kPromotionStates, promotion.state))
+            .hint("gradus recover");
+    parts_.store.write([&](Writer& writer) {
+        writer.movePromotion(
+            {.promotion = id, .from = State::kWaiting, .to = State::kCancelled, .cause = Cause::kCancelled},
+            writer.actor(parts_.actor));
+    });
+    lock->removeFile();
+    return promotion;
+}
+
+HeldTree Engine::adopt(const std::string& name) {
+    const Stage& stage = stageNamed(project_, name);
+    const auto driver = parts_.driver(stage, {});
+    TargetClaim claim;
+    claim.store = parts_.store.storeId();
+    claim.state = parts_.state.root.native();
+    claim.project = project_.root.native();
+    claim.stage = name;
+    const TargetLock lock = TargetLock::take(driver->identity(), claim, parts_.files,
+                                             {.patience = parts_.targetPatience, .takeOver = false});
+    HeldTree held = driver->adopt();
+    parts_.store.write(
+        [&](Writer& writer) { writer.adoptStage(project_.id, name, held.digest, writer.actor(parts_.actor)); });
+    return held;
+}
+
+}  // namespace gradus

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "pipeline/engine/check_runner.h"
+#include "policies/gate/gate.h"
+#include "policies/language/pipeline.h"
+#include "stages/changes/merge.h"
+#include "stages/drivers/driver.h"
+#include "store/model/promotion.h"
+#include "store/objects.h"
+#include "store/state_directory.h"
+#include "store/store.h"
+
+namespace gradus {
+
+/// A project and the rules that a person trusted for it.
+struct EngineProject {
+    std::int64_t id = 0;
+    std::filesystem::path root;
+    Pipeline pipeline;
+    Digest rules;
+};
+
+/// What an empty stage begins as: the tree that the change was made on.
+struct Seed {
+    std::filesystem::path directory;
+    std::vector<std::string> leftOut;
+    Digest digest;
+    std::vector<std::string> notes;
+};
+
+/// What is going on, for whoever looks. Called on the engine's own thread.
+struct EngineProgress {
+    std::function<void(const Promotion&, const std::string& reason)> moved = [](const Promotion&, const std::string&) {
+    };
+    CheckProgress checks;
+};
+
+/// What the engine is made of; everything borrowed outlives it.
+struct EngineParts {
+    Store& store;
+    Objects& objects;
+    StateDirectory state;
+    const Clock& clock;
+    Actor actor;
+    std::function<std::unique_ptr<StageDriver>(const Stage&, std::stop_token)> driver;
+    FileOperations& files;
+    std::function<std::vector<CheckReport>(const Stage&, const TreeUnderTest&, const CheckProgress&, std::stop_token)>
+        before;
+    std::function<std::vector<CheckReport>(const Stage&, const std::filesystem::path&, const Evidence&,
+                                           const CheckProgress&, std::stop_token)>
+        after;
+    std::function<Seed(const Change&)> seed;
+    std::function<Zones(const Pipeline&)> zones;
+    std::function<std::vector<std::string>(const Actor&)> systemGroups;
+    /// Waits so long, or until cancelled. A test's clock goes on by itself.
+    std::function<void(Milliseconds, std::stop_token)> sleep;
+    Milliseconds targetPatience{10'000};
+};
+
+/// What one promotion came to.
+struct StageReport {
+    Promotion promotion;
+    std::string reason;    ///< of its last step
+    bool already = false;  ///< the stage has the change: nothing was done, `promotion` is the one that brought it
+    std::vector<CheckReport> before;
+    std::vector<CheckReport> after;
+    std::vector<MergeConflict> mergeConflicts;
+    std::vector<Conflict> conflicts;
+    std::optional<RollbackOutcome> rollback;
+    std::optional<Decision> gates;
+    std::vector<std::string> notes;
+
+    bool succeeded() const { return promotion.state == PromotionState::kPromoted; }
+};
+
+/// A way up: one report per stage that was looked at, the last of which says how it ended.
+struct Climb {
+    std::int64_t change = 0;
+    std::vector<StageReport> stages;
+
+    bool succeeded() const { return stages.empty() || stages.back().succeeded(); }
+};
+
+struct Recovered {
+    Promotion before;  ///< as it was found
+    StageReport report;
+};
+
+/// What a promotion would do, without doing it.
+struct StagePlan {
+    std::string stage;
+    bool already = false;
+    bool seeds = false;  ///< the stage is empty
+    ChangeSet changes;
+    std::vector<std::string> mergedPaths;
+    std::vector<MergeConflict> mergeConflicts;
+    std::vector<Conflict> conflicts;
+    std::vector<std::string> checks;
+    Decision gates;
+};
+
+/// How many promotions of a project were left by a process that is gone. Reads only.
+std::size_t needRecovery(const Records& records, const StateDirectory& state, std::int64_t project);
+
+/// Drives promotions: one durable transaction per step, the way back prepared before anything is touched. Whatever
+/// instant the process is killed at, recover() brings every promotion to an end and every target to wholly before or
+/// wholly after. One thread at a time; any number of processes.
+class Engine {
+  public:
+    Engine(EngineProject project, EngineParts parts);
+    ~Engine();
+
+    /// Brings a change into every stage up to `to`, in order; ends at the first that does not take it. Promotions that
+    /// were left waiting go on.
+    Climb promote(std::int64_t change, const std::string& to, const EngineProgress& progress, std::stop_token cancel);
+    /// Into one stage, whatever the stages before say: `apply`.
+    StageReport enter(std::int64_t change, const std::string& stage, const EngineProgress& progress,
+                      std::stop_token cancel);
+    /// Looks, and touches nothing.
+    std::vector<StagePlan> plan(std::int64_t change, const std::string& to);
+
+    /// Takes a finished promotion back, or one that waits for a person to. Asks no gate. Throws Error(kNotAllowed) when
+    /// another one has come after it.
+    StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel);
+    /// Brings what a dead process left to an end. What somebody drives right now is left alone.
+    std::vector<Recovered> recover(const EngineProgress& progress, std::stop_token cancel);
+    /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
+    Promotion cancel(std::int64_t promotion);
+    /// What is there becomes what the stage holds.
+    HeldTree adopt(const std::string& stage);
+
+    std::optional<Promotion> find(std::int64_t promotion) const { return parts_.store.records().promotion(promotion); }
+    const EngineProject& project() const { return project_; }
+
+  private:
+    EngineProject project_;
+    EngineParts parts_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,50 @@
+#include "pipeline/engine/drive.h"
+#include "stages/changes/change_sources.h"
+#include "store/model/canonical.h"
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
+
+/// The identity of the patch stays: it is the same change on other ground.
+Submission onNewGround(const Change& change, const Digest& changeSet, const Digest& base) {
+    return {changeSet, base, change.patch, change.title.value_or(""), {}, change.sponsor};
+}
+
+}  // namespace
+
+Digest Footing::tree() const {
+    return Canonical("gradus.resulting-tree.1").digest(base()).digest(changes.digest()).hash();
+}
+
+Footing Drive::look(std::int64_t change) {
+    Footing footing;
+    const auto row = parts_.store.records().change(change);
+    if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
+    footing.change = *row;
+    footing.held = target_->held();
+    if (!footing.held) footing.seed = parts_.seed(*row);
+    if (footing.seed) report_.notes.insert(report_.notes.end(), footing.seed->notes.begin(), footing.seed->notes.end());
+    const ChangeSet wanted = ChangeSet::decode(parts_.objects.readAll(row->changeSet, kMostChangeSet));
+    footing.merge = mergeOnto(wanted, DirectoryReader(footing.directory()), parts_.objects);
+    footing.changes = footing.merge.merged;
+    report_.mergeConflicts = footing.merge.conflicts;
+    return footing;
+}
+
+// A merge is a new revision: what is checked and applied is named by what it is, not by what it was made from.
+void Drive::revise(Footing& footing) {
+    if (footing.merge.mergedPaths.empty()) return;
+    const ChangeSet kept = withContents(footing.changes, DirectoryReader(footing.directory()), parts_.objects);
+    const Digest changeSet = parts_.objects.put(kept.encode());
+    const Digest base = parts_.objects.put(BaseFingerprint{{}, footing.base()}.encode());
+    parts_.store.write([&](Writer& writer) {
+        writer.revise(footing.change.id, writer.actor(parts_.actor), onNewGround(footing.change, changeSet, base));
+    });
+    footing.change = *parts_.store.records().change(footing.change.id);
+}
+
+}  // namespace gradus

@@ -1,0 +1,164 @@
+#include "pipeline/engine/gather_facts.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+namespace gradus {
+
+namespace {
+
+constexpr std::uint64_t kMostText = std::uint64_t{8} << 20;
+constexpr std::int64_t kNoLines = -1;
+constexpr std::int64_t kMostPromotions = 1000;
+
+/// Nothing: it is not there, no text, or too large to be looked at line by line.
+std::optional<std::string> textOf(const std::optional<Entry>& entry, const Objects& objects) {
+    if (!entry || entry->type != EntryType::kFile) return std::string();
+    if (entry->size > kMostText || !objects.contains(entry->digest)) return std::nullopt;
+    std::string text = objects.readAll(entry->digest, kMostText);
+    if (text.find('\0') != std::string::npos) return std::nullopt;
+    return text;
+}
+
+using LineCounts = std::unordered_map<std::string_view, std::int64_t>;
+
+LineCounts countLines(std::string_view text) {
+    LineCounts counts;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        ++counts[text.substr(begin, end - begin)];
+        begin = end + 1;
+    }
+    return counts;
+}
+
+// How many lines of `a` are not in `b`. A line that only moved is in both: the size of a change is what it says, not
+// where.
+std::int64_t missing(const LineCounts& a, const LineCounts& b) {
+    std::int64_t count = 0;
+    for (const auto& [line, times] : a) {
+        const auto other = b.find(line);
+        count += std::max<std::int64_t>(0, times - (other == b.end() ? 0 : other->second));
+    }
+    return count;
+}
+
+bool isFile(const std::optional<Entry>& entry) { return entry && entry->type == EntryType::kFile; }
+
+TouchedPath touched(const PathChange& change, const Objects& objects) {
+    TouchedPath path;
+    path.path = change.path;
+    path.wasThere = isFile(change.before);
+    path.isThere = isFile(change.after);
+    path.bytesBefore = change.before ? static_cast<std::int64_t>(change.before->size) : 0;
+    path.bytesAfter = change.after ? static_cast<std::int64_t>(change.after->size) : 0;
+    const auto before = textOf(change.before, objects);
+    const auto after = textOf(change.after, objects);
+    if (!before || !after) {
+        path.added = path.removed = kNoLines;
+        return path;
+    }
+    const LineCounts was = countLines(*before);
+    const LineCounts is = countLines(*after);
+    path.added = missing(is, was);
+    path.removed = missing(was, is);
+    return path;
+}
+
+ChangeFacts changeFacts(const FactsRequest& request) {
+    ChangeFacts facts;
+    facts.id = request.change.id;
+    facts.revision = request.change.revision;
+    facts.changeSet = request.change.changeSet;
+    facts.patch = request.change.patch;
+    const Records& records = request.parts.store.records();
+    Maker maker{records.actor(request.change.actor).value_or(Actor{ActorKind::kAgent, ""}), std::nullopt};
+    if (request.change.sponsor) maker.sponsor = records.actor(*request.change.sponsor);
+    facts.makers.push_back(maker);
+    for (const PathChange& change : request.changes.changes())
+        facts.paths.push_back(touched(change, request.parts.objects));
+    return facts;
+}
+
+// Merging a change onto a stage gives it a new revision with the same patch: what was proven of the patch counts.
+bool isSamePatch(const Records& records, const Promotion& promotion, const Change& change) {
+    if (promotion.revision == change.revision) return true;
+    const auto other = records.change(promotion.change, promotion.revision);
+    return other && other->patch == change.patch;
+}
+
+bool wasUndone(const std::vector<Promotion>& all, std::int64_t promotion) {
+    return std::any_of(all.begin(), all.end(), [&](const Promotion& other) {
+        return other.undoes == promotion && other.state == PromotionState::kPromoted;
+    });
+}
+
+std::vector<VerifiedFact> verifiedFacts(const FactsRequest& request) {
+    std::vector<VerifiedFact> facts;
+    const Records& records = request.parts.store.records();
+    const auto all = records.promotionsOf(request.change.id);
+    for (const Promotion& promotion : all) {
+        if (promotion.state != PromotionState::kPromoted || promotion.undoes) continue;
+        if (!isSamePatch(records, promotion, request.change)) continue;
+        VerifiedFact fact{promotion.stage, request.change.revision, promotion.movedAt, std::nullopt, {}};
+        if (wasUndone(all, promotion.id)) {
+            fact.revokedAt = promotion.movedAt;
+            fact.revokedBecause = "it was taken back";
+        }
+        facts.push_back(fact);
+    }
+    return facts;
+}
+
+std::vector<HoldFact> holdFacts(const FactsRequest& request) {
+    const auto hold = request.parts.store.records().hold(request.change.id, request.stage.name);
+    if (!hold) return {};
+    HoldFact fact;
+    fact.stage = hold->stage;
+    fact.change = hold->change;
+    fact.onlyMachines = hold->promotion.has_value();
+    fact.by = {ActorKind::kDaemon, "gradus"};
+    fact.reason = hold->reason.value_or("its reason was redacted");
+    return {fact};
+}
+
+bool isMachine(const Records& records, const Promotion& promotion) {
+    const auto change = records.change(promotion.change);
+    const auto actor = change ? records.actor(change->actor) : std::nullopt;
+    return !actor || actor->kind != ActorKind::kPerson;
+}
+
+SpentFact spentFacts(const FactsRequest& request) {
+    SpentFact facts;
+    const Records& records = request.parts.store.records();
+    for (const Promotion& promotion : records.promotionsIn(request.project.id, request.stage.name, kMostPromotions)) {
+        if (promotion.undoes || !isMachine(records, promotion)) continue;
+        if (promotion.state == PromotionState::kPromoted) facts.promotions.push_back(promotion.movedAt);
+        if (promotion.state == PromotionState::kRolledBack) facts.rollbacks.push_back(promotion.movedAt);
+    }
+    return facts;
+}
+
+}  // namespace
+
+Facts gatherFacts(const FactsRequest& request) {
+    Facts facts;
+    const Records& records = request.parts.store.records();
+    facts.promotion = request.promotion;
+    facts.openedAt = request.parts.clock.now();
+    if (const auto promotion = records.promotion(request.promotion)) facts.openedAt = promotion->openedAt;
+    facts.promoter = request.parts.actor;
+    facts.change = changeFacts(request);
+    facts.rules = request.project.rules;
+    facts.base = request.base;
+    facts.checked = request.checked;
+    facts.verified = verifiedFacts(request);
+    facts.holds = holdFacts(request);
+    if (const auto stuck = records.stageState(request.project.id, request.stage.name).stuck)
+        facts.stuck = StuckFact{*stuck, records.promotion(*stuck)->movedAt};
+    facts.spent = spentFacts(request);
+    return facts;
+}
+
+}  // namespace gradus

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+
+#include "pipeline/engine/engine.h"
+#include "policies/gate/facts.h"
+
+namespace gradus {
+
+/// What the gates of a stage are told about one change: everything that is remembered about it.
+struct FactsRequest {
+    const EngineProject& project;
+    const EngineParts& parts;
+    const Stage& stage;
+    const Change& change;  ///< the revision that is promoted
+    const ChangeSet& changes;
+    std::int64_t promotion = 0;  ///< 0: not opened yet
+    Digest base;                 ///< the tree that the stage holds
+    std::optional<CheckedFact> checked;
+};
+
+Facts gatherFacts(const FactsRequest& request);
+
+}  // namespace gradus

@@ -1,0 +1,126 @@
+#include "pipeline/service/engine_room.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "plugins/host/host_command.h"
+#include "policies/language/time_zone.h"
+#include "stages/changes/work_tree.h"
+#include "stages/sandbox/clone_commit.h"
+#include "store/model/error.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMostBase = 4096;
+
+/// What commands on the host start from: the caller's own, as it was given to this process.
+std::vector<std::string> wholeEnvironment() {
+    std::vector<std::string> all;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) all.emplace_back(*entry);
+    return all;
+}
+
+void sleepFor(Milliseconds time, const std::stop_token& cancel) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, cancel, time, [] { return false; });
+}
+
+std::vector<std::string> groupsOf(const Actor& actor) {
+    if (actor.kind != ActorKind::kPerson) return {};
+    const passwd* person = ::getpwnam(actor.name.c_str());
+    if (person == nullptr) return {};
+    int count = 256;
+    std::vector<gid_t> ids(static_cast<std::size_t>(count));
+    if (::getgrouplist(person->pw_name, person->pw_gid, ids.data(), &count) < 0) return {};
+    std::vector<std::string> names;
+    for (int i = 0; i < count; ++i)
+        if (const group* entry = ::getgrgid(ids[static_cast<std::size_t>(i)])) names.emplace_back(entry->gr_name);
+    return names;
+}
+
+/// One directory per target, whatever project or stage names it.
+fs::path targetState(const StateDirectory& state, const std::string& project, const Stage& stage) {
+    return state.root / "targets" / sha256(project + "\n" + stage.name).hex().substr(0, 32);
+}
+
+}  // namespace
+
+EngineRoom::EngineRoom(EngineProject project, const Surroundings& around)
+    : project_(project),
+      state_(around.state),
+      clock_(around.clock),
+      random_(around.random),
+      store_(around.store),
+      objects_(around.state.objects(), around.clock),
+      hostEnvironment_(wholeEnvironment()),
+      checks_({around.sandboxes, objects_, around.kinds, hostEnvironment_}),
+      engine_(std::make_unique<Engine>(std::move(project), parts(around))) {}
+
+EngineParts EngineRoom::parts(const Surroundings& around) {
+    return {
+        .store = around.store,
+        .objects = objects_,
+        .state = around.state,
+        .clock = around.clock,
+        .actor = around.actor,
+        .driver = [this](const Stage& stage, std::stop_token cancel) { return driver(stage, std::move(cancel)); },
+        .files = files_,
+        .before =
+            [this](const Stage& stage, const TreeUnderTest& tree, const CheckProgress& progress,
+                   std::stop_token cancel) {
+                return checks_.before(project_.pipeline, stage, tree, progress, std::move(cancel));
+            },
+        .after =
+            [this](const Stage& stage, const fs::path& directory, const Evidence& evidence,
+                   const CheckProgress& progress, std::stop_token cancel) {
+                return checks_.after(project_.pipeline, stage, directory, evidence, progress, std::move(cancel));
+            },
+        .seed = [this](const Change& change) { return seed(change); },
+        .zones = [](const Pipeline& pipeline) { return readZones(pipeline); },
+        .systemGroups = groupsOf,
+        .sleep = sleepFor,
+    };
+}
+
+std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_token cancel) {
+    return makeDriver({.stage = stage,
+                       .project = project_.root,
+                       .state = targetState(state_, project_.root.native(), stage),
+                       .objects = objects_,
+                       .files = files_,
+                       .random = random_,
+                       .clock = clock_,
+                       .run = [](const HostCommand& command) { return runOnHost(command); },
+                       .cancel = std::move(cancel),
+                       .environment = hostEnvironment_});
+}
+
+// The ground that the change was first made on; a merge onto a stage is newer, and knows no commit.
+Seed EngineRoom::seed(const Change& change) {
+    const auto first = store_.records().change(change.id, 1);
+    const BaseFingerprint base = BaseFingerprint::decode(objects_.readAll(first->base, kMostBase));
+    if (base.commit.empty()) {
+        const WorkTree tree = readWorkTree(
+            {.project = project_.root, .cache = state_.root / "work-trees" / sha256(project_.root.native()).hex()});
+        if (!tree.fingerprint.commit.empty())
+            throw Error(ErrorCode::kNotAllowed,
+                        "{} was made on files that are in no commit, so an empty stage cannot begin as that",
+                        first->title.value_or("the change"))
+                .hint("commit, then submit again");
+        return {project_.root, {}, tree.fingerprint.digest(), tree.notes};
+    }
+    const MaterialisedCommit commit = materialise(project_.root, base.commit, state_.root / "commits");
+    return {commit.tree, {}, sha256("commit " + commit.commit), commit.notes};
+}
+
+}  // namespace gradus

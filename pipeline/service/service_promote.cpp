@@ -1,0 +1,159 @@
+#include <algorithm>
+
+#include "pipeline/service/engine_room.h"
+#include "pipeline/service/project.h"
+#include "pipeline/service/service.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMostLog = std::uint64_t{64} << 20;
+constexpr std::int64_t kLookedBack = 100;
+
+/// What holds where nobody wrote a file: the work tree, and no checks.
+constexpr std::string_view kWithoutFile = R"([pipeline]
+name = "project"
+stages = ["local"]
+)";
+
+RuleFiles rulesWithoutFile() {
+    RuleFiles files;
+    files.files.push_back({std::string(kPipelineFile), std::string(kWithoutFile)});
+    return files;
+}
+
+RuleFiles inForce(const ProjectRules& rules) {
+    if (rules.lost)
+        throw Error(ErrorCode::kNotAllowed, "{}", *rules.lost).hint("read gradus.toml and run `gradus trust` again");
+    if (rules.pinned) return *rules.pinned;
+    if (rules.state == RulesState::kNone) return rulesWithoutFile();
+    throw Error(ErrorCode::kNotAllowed, "gradus.toml is not trusted yet: nothing of it runs")
+        .hint("read it, then run `gradus trust`");
+}
+
+}  // namespace
+
+Engine& Service::engine(const fs::path& directory) {
+    if (room_ && room_->engine().project().root == projectRoot(directory)) return room_->engine();
+    writing();
+    const ProjectRules project = rules(directory);
+    if (project.state == RulesState::kChanged)
+        around_.warn("the rules on disk differ from the trusted ones, which are used");
+    const RuleFiles files = inForce(project);
+    LoadResult loaded = load(files);
+    if (!loaded.pipeline)
+        throw Error(ErrorCode::kNotAllowed, "the trusted rules do not hold under this program and ceiling")
+            .hint("gradus policy lint");
+    EngineProject engineProject;
+    engineProject.root = project.root;
+    engineProject.rules = rulesDigest(*loaded.pipeline);
+    engineProject.pipeline = std::move(*loaded.pipeline);
+    const ProjectIdentity identity = identify(project.root);
+    if (const auto known = store_->records().findProject(identity))
+        engineProject.id = *known;
+    else
+        record([&](Writer& writer) { engineProject.id = writer.project(identity, writer.actor(caller())); });
+    room_ = std::make_unique<EngineRoom>(std::move(engineProject),
+                                         EngineRoom::Surroundings{.store = writing(),
+                                                                  .state = state(),
+                                                                  .clock = around_.clock,
+                                                                  .random = around_.random,
+                                                                  .sandboxes = sandboxes(),
+                                                                  .kinds = around_.checkKinds,
+                                                                  .actor = caller(),
+                                                                  .environment = around_.environment});
+    return room_->engine();
+}
+
+Engine& Service::recovered(const fs::path& directory, const EngineProgress& progress, std::stop_token cancel) {
+    Engine& engine = this->engine(directory);
+    sandboxes().reap();
+    for (const Recovered& one : engine.recover(progress, std::move(cancel)))
+        around_.warn(fmt::format("{} was left {} by a process that ended; it is {} now", promotionHandle(one.before.id),
+                                 nameOf(kPromotionStates, one.before.state),
+                                 nameOf(kPromotionStates, one.report.promotion.state)));
+    return engine;
+}
+
+std::size_t Service::needRecovery(const fs::path& directory) {
+    Store* store = reading();
+    if (store == nullptr) return 0;
+    const auto project = store->records().findProject(identify(projectRoot(directory)));
+    return project ? gradus::needRecovery(store->records(), state(), *project) : 0;
+}
+
+// What was submitted before is not submitted again: the same bytes on the same ground are the same change.
+Change Service::submitOnce(const fs::path& directory, const ChangeSource& source) {
+    SubmitReport taken = submit(directory, {.source = source, .dryRun = true});
+    if (!taken.faults.empty() || taken.changes.empty())
+        throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
+                    taken.faults.empty() ? "nothing was changed" : taken.faults.front());
+    const Digest set = taken.changes.digest();
+    const auto project = writing().records().findProject(identify(projectRoot(directory)));
+    if (project)
+        for (const Change& change : writing().records().changes(*project, kLookedBack))
+            if (change.changeSet == set && change.base == taken.base.digest()) return change;
+    return *submit(directory, {.source = source}).change;
+}
+
+Change Service::changeToPromote(const fs::path& directory, const std::optional<std::string>& words) {
+    if (!words) return submitOnce(directory, {.worktree = true});
+    const auto handle = parseHandle(*words);
+    const bool isChange = handle && handle->kind != HandleKind::kSandbox && handle->kind != HandleKind::kPromotion;
+    if (isChange) return viewChange(directory, *words).change;
+    return submitOnce(directory, {.sandbox = *words});
+}
+
+Promotion Service::promotionNamed(const fs::path& directory, const std::optional<std::string>& words) {
+    const Records& records = existing().records();
+    const auto project = records.findProject(identify(projectRoot(directory)));
+    const auto fail = [&]() -> Error {
+        return Error(ErrorCode::kNotFound, "there is no promotion '{}' in this project", words.value_or("@"))
+            .hint("name a promotion (p3), a change (c2) or a stage; `gradus status` shows them");
+    };
+    if (!project) throw fail();
+    if (words && *words != "@") {
+        const auto handle = parseHandle(*words);
+        if (handle && handle->kind == HandleKind::kPromotion) {
+            const auto found = records.promotion(handle->number);
+            if (found && found->project == *project) return *found;
+        } else if (handle && handle->kind == HandleKind::kChange) {
+            const auto all = records.promotionsOf(viewChange(directory, *words).change.id);
+            if (!all.empty()) return all.back();
+        } else if (const auto holder = records.stageState(*project, *words).promotion) {
+            return *records.promotion(*holder);
+        } else if (const auto newest = records.promotionsIn(*project, *words, 1); !newest.empty()) {
+            return newest.front();
+        }
+        throw fail();
+    }
+    const auto newest = records.promotionsIn(*project, std::nullopt, 1);
+    if (newest.empty()) throw fail();
+    return newest.front();
+}
+
+PromotionStory Service::story(std::int64_t id) {
+    const Records& records = existing().records();
+    PromotionStory story;
+    story.promotion = *records.promotion(id);
+    story.reason = records.lastReason(id).value_or("");
+    story.change = *records.change(story.promotion.change, story.promotion.revision);
+    if (const auto actor = records.actor(story.change.actor))
+        story.by = fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name);
+    story.checks = records.checkResults(id);
+    story.hold = records.hold(story.promotion.change, story.promotion.stage);
+    story.stage = records.stageState(story.promotion.project, story.promotion.stage);
+    return story;
+}
+
+std::optional<std::string> Service::logOf(const CheckResult& check) {
+    if (!check.log || !objects().contains(*check.log)) return std::nullopt;
+    return objects().readAll(*check.log, kMostLog);
+}
+
+}  // namespace gradus

@@ -1,0 +1,191 @@
+#include "tests/pipeline/engine/engine_rig.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "plugins/checks/builtin.h"
+#include "policies/language/loader.h"
+#include "stages/changes/work_tree.h"
+#include "stages/drivers/builtin.h"
+#include "store/project_identity.h"
+
+namespace gradus::test {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path inMemory() {
+    std::string name = "/dev/shm/gradus-engine-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw Error(ErrorCode::kInfrastructure, "no {}", name);
+    return name;
+}
+
+std::string rulesText(const EngineRig& rig) {
+    return fmt::format(R"([pipeline]
+name = "shop"
+stages = ["sandbox", "local", "production"]
+[check.unit]
+run = "true"
+[check.health]
+run = "true"
+on = "host"
+when = "after"
+[stage.local]
+checks = ["unit", "health"]
+[stage.production]
+driver = "release-directory"
+path = "{}"
+checks = ["unit", "health"]
+soak = "{}ms"
+[policy.local]
+extends = "none"
+freshness = "{}"
+alone = ["person", "agent"]
+[policy.production]
+extends = "none"
+rollback = "{}"
+alone = ["person", "agent"]
+)",
+                       rig.production().native(), rig.soak.count(), rig.freshness, rig.rollback);
+}
+
+}  // namespace
+
+EngineRig::EngineRig() : base_(inMemory()), objects_(base_ / "state/objects", clock_) {
+    fs::create_directories(project());
+    openStore();
+}
+
+EngineRig::~EngineRig() {
+    store_.reset();
+    std::error_code ignored;
+    fs::remove_all(base_, ignored);
+}
+
+void EngineRig::openStore() {
+    if (!store_) store_.emplace(Store::openForWriting({base_ / "state"}, {.clock = clock_, .random = random_}));
+}
+
+void EngineRig::close() { store_.reset(); }
+
+EngineProject EngineRig::engineProject() {
+    Registry registry;
+    addBuiltinChecks(registry);
+    addBuiltinDrivers(registry);
+    RuleFiles files;
+    files.files.push_back({std::string(kPipelineFile), rulesText(*this)});
+    LoadResult loaded = load(files, registry.vocabulary(), Ceiling{});
+    for (const Diagnostic& diagnostic : loaded.diagnostics) ADD_FAILURE() << diagnostic.message;
+    pipeline_ = *loaded.pipeline;
+    EngineProject known;
+    known.root = project();
+    known.rules = rulesDigest(pipeline_);
+    known.pipeline = pipeline_;
+    store_->write([&](Writer& writer) { known.id = writer.project(identify(project()), writer.actor(actor)); });
+    return known;
+}
+
+std::vector<CheckReport> EngineRig::answer(const Stage& stage, CheckWhen when, const Evidence& evidence,
+                                           const std::function<Cause(const std::string&)>& say) {
+    std::vector<CheckReport> reports;
+    for (const std::string& name : stage.checks) {
+        if (pipeline_.checks.at(name).when != when) continue;
+        CheckReport report;
+        report.check = name;
+        report.answer.verdict = say(stage.name);
+        report.answer.reason = report.answer.verdict == Cause::kPassed ? "" : "it said no";
+        report.evidence = evidence;
+        reports.push_back(report);
+    }
+    return reports;
+}
+
+EngineParts EngineRig::parts(FileOperations& files) {
+    return {
+        .store = *store_,
+        .objects = objects_,
+        .state = {base_ / "state"},
+        .clock = clock_,
+        .actor = actor,
+        .driver =
+            [this, &files](const Stage& stage, std::stop_token cancel) {
+                return makeDriver({.stage = stage,
+                                   .project = project(),
+                                   .state = base_ / "state/targets" / stage.name,
+                                   .objects = objects_,
+                                   .files = files,
+                                   .random = random_,
+                                   .clock = clock_,
+                                   .run = [](const HostCommand& command) { return runOnHost(command); },
+                                   .cancel = std::move(cancel),
+                                   .environment = {"PATH=/usr/bin:/bin"}});
+            },
+        .files = files,
+        .before = [this](const Stage& stage, const TreeUnderTest& tree, const CheckProgress&,
+                         std::stop_token) { return answer(stage, CheckWhen::kBefore, tree.evidence, answers.before); },
+        .after = [this](const Stage& stage, const fs::path&, const Evidence& evidence, const CheckProgress&,
+                        std::stop_token) { return answer(stage, CheckWhen::kAfter, evidence, answers.after); },
+        .seed =
+            [this](const Change&) {
+                const WorkTree tree = readWorkTree({.project = project(), .cache = base_ / "state/seed-cache"});
+                return Seed{project(), {}, tree.fingerprint.digest(), {}};
+            },
+        .zones = [](const Pipeline&) { return Zones{}; },
+        .systemGroups = [](const Actor&) { return std::vector<std::string>{}; },
+        .sleep = [this](Milliseconds time, const std::stop_token&) { clock_.advance(time); },
+        .targetPatience = Milliseconds(200),
+    };
+}
+
+std::unique_ptr<Engine> EngineRig::engine(FileOperations& files) {
+    openStore();
+    return std::make_unique<Engine>(engineProject(), parts(files));
+}
+
+std::int64_t EngineRig::submit(const Tree& after, const Actor& by) {
+    return submitChanges(changesBetween(plain(projectTree()), after, objects_), by);
+}
+
+std::int64_t EngineRig::submitChanges(const ChangeSet& changes, const Actor& by) {
+    openStore();
+    const WorkTree tree = readWorkTree({.project = project(), .cache = base_ / "state/submit-cache"});
+    Submission submission;
+    submission.changeSet = objects_.put(changes.encode());
+    submission.base = objects_.put(tree.fingerprint.encode());
+    submission.patch = sha256(changes.encode());
+    submission.title = "a change";
+    std::int64_t id = 0;
+    store_->write([&](Writer& writer) {
+        const ActorId actorId = writer.actor(by);
+        id = writer.submit(writer.project(identify(project()), actorId), actorId, submission);
+    });
+    return id;
+}
+
+Climb EngineRig::promote(std::int64_t change, const std::string& to) {
+    return engine()->promote(change, to, progress, {});
+}
+
+std::optional<Tree> EngineRig::productionTree() const {
+    if (!fs::exists(fs::symlink_status(production() / "current"))) return std::nullopt;
+    return readTree(fs::canonical(production() / "current"));
+}
+
+std::vector<Promotion> EngineRig::promotions() {
+    openStore();
+    const auto id = store_->records().findProject(identify(project()));
+    auto all = store_->records().promotionsIn(*id, std::nullopt, 1000);
+    std::reverse(all.begin(), all.end());
+    return all;
+}
+
+void EngineRig::expectWhole() {
+    openStore();
+    const AuditVerdict verdict = verifyAudit(store_->sql(), store_->anchor());
+    EXPECT_EQ(verdict.kind, Tampering::kNone) << nameOf(kTamperings, verdict.kind);
+    for (const Promotion& promotion : promotions())
+        EXPECT_TRUE(isFinal(promotion.state)) << promotion.id << " is " << nameOf(kPromotionStates, promotion.state);
+}
+
+}  // namespace gradus::test

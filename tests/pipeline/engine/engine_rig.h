@@ -1,0 +1,80 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/engine/engine.h"
+#include "store/audit_verify.h"
+#include "store/store.h"
+#include "tests/stages/changes/tree_rig.h"
+
+namespace gradus::test {
+
+/// An engine over real drivers, a real store and made-up checks, in memory: a project without git, a release
+/// directory, and a change between the two sample trees.
+class EngineRig {
+  public:
+    /// What the checks of a stage say; all pass unless told otherwise.
+    struct Answers {
+        std::function<Cause(const std::string& stage)> before = [](const std::string&) { return Cause::kPassed; };
+        std::function<Cause(const std::string& stage)> after = [](const std::string&) { return Cause::kPassed; };
+    };
+
+    EngineRig();
+    ~EngineRig();
+    EngineRig(const EngineRig&) = delete;
+    EngineRig& operator=(const EngineRig&) = delete;
+
+    std::filesystem::path project() const { return base_ / "project"; }
+    std::filesystem::path production() const { return base_ / "production"; }
+    std::filesystem::path outside() const { return base_; }
+
+    /// A fresh process, as it were: everything opened anew.
+    std::unique_ptr<Engine> engine(FileOperations& files);
+    std::unique_ptr<Engine> engine() { return engine(real_); }
+    Store& store() { return *store_; }
+    /// Closes the store, for a child that opens its own.
+    void close();
+
+    /// A change from what the project holds to that tree.
+    std::int64_t submit(const Tree& after, const Actor& by = {ActorKind::kPerson, "ada"});
+    std::int64_t submitChanges(const ChangeSet& changes, const Actor& by = {ActorKind::kPerson, "ada"});
+
+    Climb promote(std::int64_t change, const std::string& to = "production");
+    Tree projectTree() const { return readTree(project()); }
+    /// Nothing: the stage is empty.
+    std::optional<Tree> productionTree() const;
+
+    /// The log verifies and the tables are what it says.
+    void expectWhole();
+    std::vector<Promotion> promotions();
+
+    Answers answers;
+    Actor actor{ActorKind::kPerson, "ada"};
+    EngineProgress progress;
+    Milliseconds soak{0};
+    std::string freshness = "recheck";
+    std::string rollback = "automatic";
+    Objects& objects() { return objects_; }
+    const Stage& stage(const std::string& name) const { return *pipeline_.findStage(name); }
+
+  private:
+    EngineProject engineProject();
+    EngineParts parts(FileOperations& files);
+    std::vector<CheckReport> answer(const Stage& stage, CheckWhen when, const Evidence& evidence,
+                                    const std::function<Cause(const std::string&)>& say);
+    void openStore();
+
+    std::filesystem::path base_;
+    FakeClock clock_;
+    SystemRandom random_;
+    RealFileOperations real_;
+    Objects objects_;
+    std::optional<Store> store_;
+    Pipeline pipeline_;
+};
+
+}  // namespace gradus::test

@@ -1,0 +1,259 @@
+// The engine's decisions, over real drivers and made-up checks.
+#include <gtest/gtest.h>
+
+#include "store/model/error.h"
+#include "store/model/handle.h"
+#include "tests/pipeline/engine/engine_rig.h"
+#include "tests/support/case.h"
+
+namespace gradus::test {
+namespace {
+
+using S = PromotionState;
+
+class EngineTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        build(rig.project(), sampleBefore());
+        before = rig.projectTree();
+    }
+    EngineRig rig;
+    Tree before;
+};
+
+TEST_F(EngineTest, AGoodChangeEntersEveryStage) {
+    const Climb climb = rig.promote(rig.submit(sampleAfter()));
+    ASSERT_EQ(climb.stages.size(), 3U) << climb.stages.back().reason;
+    EXPECT_TRUE(climb.succeeded());
+    EXPECT_EQ(difference(plain(rig.projectTree()), sampleAfter()), "");
+    ASSERT_TRUE(rig.productionTree());
+    EXPECT_EQ(difference(plain(*rig.productionTree()), sampleAfter()), "");
+    rig.expectWhole();
+}
+
+// I6: what says no before touches nothing, and no later stage is looked at.
+TEST_F(EngineTest, ANoBeforeTouchesNothing) {
+    for (const std::string stage : {"sandbox", "local", "production"}) {
+        EngineRig other;
+        build(other.project(), sampleBefore());
+        other.answers.before = [&](const std::string& asked) {
+            return asked == stage ? Cause::kFailed : Cause::kPassed;
+        };
+        const Climb climb = other.promote(other.submit(sampleAfter()));
+        EXPECT_EQ(climb.stages.back().promotion.stage, stage);
+        EXPECT_EQ(climb.stages.back().promotion.state, S::kRejected);
+        EXPECT_EQ(climb.stages.back().promotion.cause, Cause::kFailed);
+        EXPECT_EQ(difference(plain(other.projectTree()), stage == "production" ? sampleAfter() : sampleBefore()), "");
+        EXPECT_EQ(other.productionTree(), std::nullopt);
+        other.expectWhole();
+    }
+}
+
+// I5 I22
+TEST_F(EngineTest, ANoAfterIsTakenBack) {
+    rig.answers.after = [](const std::string& stage) {
+        return stage == "production" ? Cause::kFailed : Cause::kPassed;
+    };
+    const std::int64_t change = rig.submit(sampleAfter());
+    const Climb climb = rig.promote(change);
+    EXPECT_EQ(climb.stages.back().promotion.state, S::kRolledBack);
+    EXPECT_EQ(climb.stages.back().promotion.cause, Cause::kFailed);
+    EXPECT_EQ(rig.productionTree(), std::nullopt);
+    EXPECT_EQ(difference(plain(rig.projectTree()), sampleAfter()), "");
+    EXPECT_TRUE(rig.store().records().hold(change, "production"));
+    rig.expectWhole();
+}
+
+// I20
+TEST_F(EngineTest, AfterAFailureAMachineWaitsAndAPersonMay) {
+    rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kFailed : Cause::kPassed; };
+    const std::int64_t change = rig.submit(sampleAfter());
+    EXPECT_EQ(rig.promote(change, "local").stages.back().promotion.state, S::kRolledBack);
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+    rig.answers.after = [](const std::string&) { return Cause::kPassed; };
+    rig.actor = {ActorKind::kAgent, "fixer"};
+    const Climb machine = rig.promote(change, "local");
+    EXPECT_EQ(machine.stages.back().promotion.state, S::kWaiting);
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+    rig.actor = {ActorKind::kPerson, "ada"};
+    const Climb person = rig.promote(change, "local");
+    EXPECT_TRUE(person.succeeded()) << person.stages.back().reason;
+    EXPECT_EQ(person.stages.back().promotion.id, machine.stages.back().promotion.id) << "what waited goes on";
+    rig.expectWhole();
+}
+
+TEST_F(EngineTest, ErroredIsNotFailedAndNotHeld) {
+    rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kErrored : Cause::kPassed; };
+    const std::int64_t change = rig.submit(sampleAfter());
+    const Climb climb = rig.promote(change);
+    EXPECT_EQ(climb.stages.back().promotion.state, S::kRolledBack);
+    EXPECT_EQ(climb.stages.back().promotion.cause, Cause::kErrored);
+    EXPECT_FALSE(rig.store().records().hold(change, "local"));
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+}
+
+TEST_F(EngineTest, AnUndoRestoresEveryPath) {
+    const std::int64_t change = rig.submit(sampleAfter());
+    const Climb climb = rig.promote(change, "local");
+    ASSERT_TRUE(climb.succeeded());
+    const StageReport undone = rig.engine()->rollBack(climb.stages.back().promotion.id, rig.progress, {});
+    EXPECT_TRUE(undone.succeeded()) << undone.reason;
+    EXPECT_EQ(undone.promotion.undoes, climb.stages.back().promotion.id);
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+    // I7
+    EXPECT_THROW(rig.engine()->rollBack(undone.promotion.id, rig.progress, {}), Error);
+    EXPECT_THROW(rig.engine()->rollBack(climb.stages.back().promotion.id, rig.progress, {}), Error);
+    // What was taken back can be promoted again.
+    EXPECT_TRUE(rig.promote(change, "local").succeeded());
+    rig.expectWhole();
+}
+
+// I17: no gate is asked on the way back.
+TEST_F(EngineTest, ARollbackNeedsNoGate) {
+    const std::int64_t change = rig.submit(sampleAfter());
+    ASSERT_TRUE(rig.promote(change).succeeded());
+    rig.store().write([&](Writer& writer) {
+        writer.hold({change, "production", std::nullopt, "nobody touches this"}, writer.actor(rig.actor));
+    });
+    rig.answers.before = [](const std::string&) { return Cause::kFailed; };
+    const auto holder = rig.store().records().stageState(1, "production").promotion;
+    ASSERT_TRUE(holder);
+    EXPECT_TRUE(rig.engine()->rollBack(*holder, rig.progress, {}).succeeded());
+    EXPECT_EQ(rig.productionTree(), std::nullopt);
+}
+
+// I8: what was checked is what is applied, or it is checked again.
+TEST_F(EngineTest, ATreeThatMovedWhileItWasCheckedIsCheckedAgain) {
+    int rounds = 0;
+    rig.answers.before = [&](const std::string& stage) {
+        if (stage == "local" && ++rounds == 1) build(rig.project(), {{"elsewhere", file("mine")}});
+        return Cause::kPassed;
+    };
+    const Climb climb = rig.promote(rig.submit(sampleAfter()), "local");
+    EXPECT_TRUE(climb.succeeded()) << climb.stages.back().reason;
+    EXPECT_EQ(rounds, 2);
+    EXPECT_EQ(rig.projectTree().at("elsewhere").bytes, "mine");
+    rig.expectWhole();
+}
+
+TEST_F(EngineTest, WherePeopleWorkUnrelatedEditsAreNoReasonToCheckAgain) {
+    rig.freshness = "allow";
+    int rounds = 0;
+    rig.answers.before = [&](const std::string& stage) {
+        if (stage == "local" && ++rounds == 1) build(rig.project(), {{"elsewhere", file("mine")}});
+        return Cause::kPassed;
+    };
+    EXPECT_TRUE(rig.promote(rig.submit(sampleAfter()), "local").succeeded());
+    EXPECT_EQ(rounds, 1);
+}
+
+TEST_F(EngineTest, AnEditOfWhatItTouchesIsNeverOverwritten) {
+    rig.answers.before = [&](const std::string& stage) {
+        if (stage == "local") build(rig.project(), {{"edited", file("mine")}});
+        return Cause::kPassed;
+    };
+    Tree after = sampleBefore();
+    after["edited"] = file("theirs");
+    build(rig.project(), {{"edited", file("old")}});
+    const Climb climb = rig.promote(rig.submit(after), "local");
+    EXPECT_EQ(climb.stages.back().promotion.state, S::kStale) << climb.stages.back().reason;
+    EXPECT_EQ(rig.projectTree().at("edited").bytes, "mine");
+    rig.expectWhole();
+}
+
+TEST_F(EngineTest, WhenThePolicySaysSoAPersonTakesItBack) {
+    rig.rollback = "manual";
+    rig.answers.after = [](const std::string& stage) {
+        return stage == "production" ? Cause::kFailed : Cause::kPassed;
+    };
+    const Climb climb = rig.promote(rig.submit(sampleAfter()));
+    EXPECT_EQ(climb.stages.back().promotion.state, S::kVerifying);
+    EXPECT_TRUE(rig.productionTree());
+    // I4: after the first touch the target stays taken, even while it waits for a person.
+    EXPECT_TRUE(rig.store().records().atWorkOn(*climb.stages.back().promotion.target));
+    const StageReport report = rig.engine()->rollBack(climb.stages.back().promotion.id, rig.progress, {});
+    EXPECT_EQ(report.promotion.state, S::kRolledBack);
+    EXPECT_EQ(rig.productionTree(), std::nullopt);
+    rig.expectWhole();
+}
+
+TEST_F(EngineTest, ItSoaksAsLongAsItsChecksGoOnPassing) {
+    rig.soak = Milliseconds(20'000);
+    int looks = 0;
+    rig.answers.after = [&](const std::string& stage) {
+        if (stage == "production") ++looks;
+        return Cause::kPassed;
+    };
+    EXPECT_TRUE(rig.promote(rig.submit(sampleAfter())).succeeded());
+    EXPECT_EQ(looks, 5) << "once after the switch, then every five seconds";
+    looks = 0;
+    rig.answers.after = [&](const std::string& stage) {
+        return stage == "production" && ++looks > 2 ? Cause::kFailed : Cause::kPassed;
+    };
+    Tree more = sampleAfter();
+    more["more"] = file("more");
+    const Climb climb = rig.promote(rig.submit(more));
+    EXPECT_EQ(climb.stages.back().promotion.state, S::kRolledBack);
+    EXPECT_EQ(difference(plain(*rig.productionTree()), sampleAfter()), "");
+    rig.expectWhole();
+}
+
+// CR15
+TEST_F(EngineTest, ATargetThatCannotBeRestoredIsStuckAndClosed) {
+    ASSERT_TRUE(rig.promote(rig.submit(sampleAfter())).succeeded());
+    const auto old = std::filesystem::canonical(rig.production() / "current");
+    rig.answers.after = [&](const std::string& stage) {
+        if (stage != "production") return Cause::kPassed;
+        std::filesystem::remove_all(old);  // somebody tidied up too much
+        return Cause::kFailed;
+    };
+    Tree more = sampleAfter();
+    more["more"] = file("more");
+    const Climb climb = rig.promote(rig.submit(more));
+    EXPECT_EQ(climb.stages.back().promotion.state, S::kStuck);
+    EXPECT_FALSE(climb.stages.back().reason.empty());
+    rig.answers.after = [](const std::string&) { return Cause::kPassed; };
+    Tree third = more;
+    third["third"] = file("third");
+    const Climb closed = rig.promote(rig.submit(third));
+    EXPECT_EQ(closed.stages.back().promotion.state, S::kWaiting);
+    EXPECT_EQ(closed.stages.back().gates->at(Gate::kQuarantine).state, GateState::kClosed);
+}
+
+TEST_F(EngineTest, ACancelledPromotionTouchesNothingOrGoesBack) {
+    std::stop_source stop;
+    rig.answers.before = [&](const std::string& stage) {
+        if (stage == "local") stop.request_stop();
+        return Cause::kPassed;
+    };
+    const std::int64_t change = rig.submit(sampleAfter());
+    const Climb climb = rig.engine()->promote(change, "local", rig.progress, stop.get_token());
+    EXPECT_EQ(climb.stages.back().promotion.state, S::kCancelled);
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+    std::stop_source later;
+    rig.answers.before = [](const std::string&) { return Cause::kPassed; };
+    rig.answers.after = [&](const std::string&) {
+        later.request_stop();
+        return Cause::kPassed;
+    };
+    const Climb touched = rig.engine()->promote(change, "local", rig.progress, later.get_token());
+    EXPECT_EQ(touched.stages.back().promotion.state, S::kRolledBack);
+    EXPECT_EQ(touched.stages.back().promotion.cause, Cause::kCancelled);
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+    rig.expectWhole();
+}
+
+TEST_F(EngineTest, APlanTouchesAndRecordsNothing) {
+    const std::int64_t change = rig.submit(sampleAfter());
+    const auto engine = rig.engine();
+    const std::int64_t events = rig.store().records().counts().events;
+    const auto plans = engine->plan(change, "production");
+    ASSERT_EQ(plans.size(), 3U);
+    EXPECT_TRUE(plans.back().seeds);
+    EXPECT_EQ(rig.store().records().counts().events, events);
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+    EXPECT_EQ(rig.productionTree(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace gradus::test
