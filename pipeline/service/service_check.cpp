@@ -86,6 +86,9 @@ CheckSummary Service::check(const fs::path& directory, const CheckWish& wish) {
     tree.project = projectRoot(directory);
     tree.directory = tree.project;
     tree.evidence.rules = rulesDigest(pipeline);
+    tree.now = [&] { return baseNow(tree.project).digest(); };
+    tree.was = tree.now();
+    tree.evidence.base = tree.was;
     if (wish.on) {
         auto [subject, changes] = changesNamed(*wish.on, store);
         tree.changes = onto(tree.project, changes, subject, store);
