@@ -14,6 +14,7 @@
 #include "store/audit_verify.h"
 #include "store/file.h"
 #include "store/model/error.h"
+#include "store/schema.h"
 #include "tests/store/crash_rig.h"
 #include "tests/support/sample_store.h"
 
@@ -204,13 +205,13 @@ TEST_F(Damage, AnotherProgramsDatabaseIsRefusedAndNotTouched) {
 TEST_F(Damage, ANewerSchemaIsRefusedNamingBothVersions) {
     {
         Sql sql(database, Sql::Mode::kReadWrite);
-        sql.script("pragma user_version = 4; pragma wal_checkpoint(truncate)");
+        sql.script(fmt::format("pragma user_version = {}; pragma wal_checkpoint(truncate)", latestSchema() + 1));
     }
     removeLog();
     const std::string before = bytesOf(database);
     for (const std::string& message : {refusalOf(sample), complaintOf(sample)}) {
-        EXPECT_NE(message.find("has schema 4"), std::string::npos) << message;
-        EXPECT_NE(message.find("schemas up to 4"), std::string::npos) << message;
+        EXPECT_NE(message.find(fmt::format("has schema {}", latestSchema() + 1)), std::string::npos) << message;
+        EXPECT_NE(message.find(fmt::format("schemas up to {}", latestSchema())), std::string::npos) << message;
     }
     EXPECT_EQ(bytesOf(database), before);
 }
