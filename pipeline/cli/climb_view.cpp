@@ -145,6 +145,13 @@ Json climbJson(const Climb& climb) {
     return json;
 }
 
+bool isWaitedFor(const GateAnswer& gate) { return gate.state == GateState::kClosed && !gate.instead; }
+
+std::string gateText(const GateAnswer& gate) {
+    return fmt::format("{:<12} {}{}", nameOf(kGates, gate.gate), printable(gate.reason),
+                       gate.rule.empty() ? "" : " (" + printable(gate.rule) + ")");
+}
+
 std::string stageText(const StageReport& report, const Paint& paint) {
     const Promotion& promotion = report.promotion;
     const StateFace& face = faceOf(promotion.state);
@@ -159,16 +166,16 @@ std::string stageText(const StageReport& report, const Paint& paint) {
         text += fmt::format("    {}: {}\n", printable(conflict.path), printable(conflict.detail));
     for (const Conflict& conflict : report.conflicts) text += fmt::format("    {}\n", describe(conflict));
     const bool said = !report.mergeConflicts.empty() || !report.conflicts.empty();
-    if (!report.reason.empty() && !said && promotion.state != State::kRejected)
+    const bool waits = report.gates && promotion.state == State::kWaiting;
+    const bool closed = waits && std::any_of(report.gates->gates.begin(), report.gates->gates.end(), isWaitedFor);
+    if (!report.reason.empty() && !said && !closed && promotion.state != State::kRejected)
         text += fmt::format("    {}\n", printable(report.reason));
     if (report.rollback)
         for (const Kept& kept : report.rollback->kept)
             text += fmt::format("    kept {}: {}\n", printable(kept.path), printable(kept.reason));
-    if (report.gates && promotion.state == State::kWaiting)
+    if (waits)
         for (const GateAnswer& gate : report.gates->gates)
-            if (gate.state == GateState::kClosed)
-                text += fmt::format("    {:<12} {} ({})\n", nameOf(kGates, gate.gate), printable(gate.reason),
-                                    printable(gate.rule));
+            if (isWaitedFor(gate)) text += "    " + gateText(gate) + "\n";
     for (const std::string& note : report.notes) text += fmt::format("    note: {}\n", printable(note));
     return text;
 }

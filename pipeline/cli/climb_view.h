@@ -15,6 +15,11 @@ Json stageReportJson(const StageReport& report);
 Json climbJson(const Climb& climb);
 Json decisionJson(const Decision& decision);
 
+/// Closed, and only time or a person opens it.
+bool isWaitedFor(const GateAnswer& gate);
+/// "hold         held by ada (rule)".
+std::string gateText(const GateAnswer& gate);
+
 /// A few lines per stage, for people.
 std::string stageText(const StageReport& report, const Paint& paint);
 /// What the shell sees of the way that ended there.

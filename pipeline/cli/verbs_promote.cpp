@@ -64,9 +64,7 @@ std::string planText(const StagePlan& plan, const Context& context) {
     for (const Conflict& conflict : plan.conflicts) text += fmt::format("  conflict  {}\n", describe(conflict));
     for (const std::string& check : plan.checks) text += fmt::format("  check     {}\n", printable(check));
     for (const GateAnswer& gate : plan.gates.gates)
-        if (gate.state == GateState::kClosed)
-            text += fmt::format("  closed    {}: {} ({})\n", nameOf(kGates, gate.gate), printable(gate.reason),
-                                printable(gate.rule));
+        if (isWaitedFor(gate)) text += fmt::format("  closed    {}\n", gateText(gate));
     return text;
 }
 

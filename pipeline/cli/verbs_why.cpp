@@ -52,7 +52,7 @@ void addGates(Service& service, Context& context, const Promotion& promotion, Re
         if (plan.stage != promotion.stage) continue;
         result.data["gates"] = decisionJson(plan.gates);
         for (const GateAnswer& gate : plan.gates.gates) {
-            if (gate.state != GateState::kClosed) continue;
+            if (!isWaitedFor(gate)) continue;
             std::string who;
             for (const std::string& name : gate.unblock) who += (who.empty() ? "" : ", ") + name;
             result.text += fmt::format("  closed: {}: {}\n    rule  {}\n", nameOf(kGates, gate.gate),

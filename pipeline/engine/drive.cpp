@@ -44,8 +44,9 @@ std::string conflictText(const std::vector<MergeConflict>& conflicts) {
 
 std::string closedGates(const Decision& decision) {
     std::string text;
+    // One that says what to do instead (check, merge) is nothing to wait for.
     for (const GateAnswer& answer : decision.gates)
-        if (answer.state == GateState::kClosed) text += (text.empty() ? "" : "; ") + answer.reason;
+        if (answer.state == GateState::kClosed && !answer.instead) text += (text.empty() ? "" : "; ") + answer.reason;
     return text;
 }
 

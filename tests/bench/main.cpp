@@ -36,6 +36,7 @@ constexpr Section kSections[] = {
     {"command", [](const Settings& settings) { gradus::bench::benchCommand(settings.gradus); }},
     {"harvest", [](const Settings&) { gradus::bench::benchHarvest(); }},
     {"kept", [](const Settings&) { gradus::bench::benchKept(GRADUS_JAIL); }},
+    {"promotion", [](const Settings&) { gradus::bench::benchPromotion(GRADUS_JAIL); }},
     {"writer", [](const Settings&) { gradus::bench::benchWriter(); }},
     {"audit", [](const Settings& settings) { gradus::bench::benchAudit(settings.events); }},
 };

@@ -53,6 +53,7 @@ void benchSandbox(const std::string& jail, int rounds);
 void benchCommand(const std::string& gradus);
 void benchHarvest();
 void benchKept(const std::string& jail);
+void benchPromotion(const std::string& jail);
 void benchWriter();
 
 }  // namespace gradus::bench

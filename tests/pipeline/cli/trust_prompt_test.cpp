@@ -55,6 +55,7 @@ class TrustPrompt : public testing::Test {
                             .clock = here.clock(),
                             .random = random_,
                             .vocabulary = registry_.vocabulary(),
+                            .checkKinds = registry_.checkKinds(),
                             .ceiling = scratch_ / "ceiling.toml"});
         }));
         return runCommandLine(verbs, {"trust"}, host);

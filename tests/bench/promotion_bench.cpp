@@ -1,0 +1,157 @@
+// What the engine costs: a step beside a durable commit, a whole stage beside a process and two commits, and a
+// promotion by the size of its project.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "pipeline/service/service.h"
+#include "plugins/checks/builtin.h"
+#include "plugins/isolation/namespaces.h"
+#include "stages/drivers/builtin.h"
+#include "store/file.h"
+#include "tests/bench/report.h"
+#include "tests/support/scratch.h"
+
+namespace gradus::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRounds = 15;
+constexpr int kSteps = 6;  // opened, waiting, checking, applying, verifying, soaking, promoted: six steps between them
+
+void spawnTrue() {
+    pid_t pid = 0;
+    char program[] = "/bin/true";
+    char* arguments[] = {program, nullptr};
+    if (posix_spawn(&pid, program, nullptr, nullptr, arguments, environ) == 0) ::waitpid(pid, nullptr, 0);
+}
+
+/// A project with a pipeline of one sandbox stage, promoted by the service itself.
+class Rig {
+  public:
+    Rig(const std::string& jail, int files, std::string_view rules) {
+        addBuiltinChecks(registry_);
+        addBuiltinDrivers(registry_);
+        for (int i = 0; i < files; ++i) {
+            const fs::path directory = project() / ("d" + std::to_string(i / 100));
+            if (i % 100 == 0) fs::create_directories(directory);
+            std::ofstream(directory / ("f" + std::to_string(i))) << "x\n";
+        }
+        std::ofstream(project() / "gradus.toml") << rules;
+        service_.emplace(Service::Surroundings{
+            .environment = [this](const std::string& name) -> std::optional<std::string> {
+                if (name == "GRADUS_HOME") return (scratch_ / "state").native();
+                if (name == "HOME") return (scratch_ / "home").native();
+                return name == "PATH" ? std::optional<std::string>("/usr/bin:/bin") : std::nullopt;
+            },
+            .clock = clock_,
+            .random = random_,
+            .vocabulary = registry_.vocabulary(),
+            .checkKinds = registry_.checkKinds(),
+            .backends =
+                [this, jail] {
+                    Backends all;
+                    all.push_back(std::make_unique<NamespacesBackend>(
+                        NamespacesConfig{jail, "/sys/fs/cgroup", Milliseconds(30'000)}, clock_));
+                    return all;
+                }});
+        fs::create_directories(scratch_ / "home");
+        service_->trust(project(), {ActorKind::kPerson, "bench"});
+        store_.emplace(Store::openForWriting({scratch_ / "commits"}, {.clock = clock_, .random = random_}));
+    }
+
+    fs::path project() const { return scratch_ / "project"; }
+
+    /// Milliseconds of one promotion of a new change of one file.
+    double promote() {
+        SubmitRequest request;
+        request.source.files =
+            fmt::format(R"([{{"relative_path": "new{}", "operation": "create", "new_content": "x"}}])", ++made_);
+        const auto submitted = service_->submit(project(), request);
+        Engine& engine = service_->engine(project());
+        bool promoted = false;
+        const double time =
+            microseconds([&] { promoted = engine.promote(submitted.change->id, "sandbox", {}, {}).succeeded(); });
+        if (!promoted) note("a promotion did not succeed", "the figures mean nothing");
+        return time / 1000;
+    }
+    double commit() {
+        return microseconds([&] {
+                   store_->write([](Writer& writer) {
+                       EventDraft draft;
+                       draft.kind = EventKind::kClockWentBack;
+                       draft.fields.set("by-ms", 1);
+                       writer.record(std::move(draft));
+                   });
+               }) /
+               1000;
+    }
+
+  private:
+    test::ScratchDirectory scratch_;
+    SystemClock clock_;
+    SystemRandom random_;
+    Registry registry_;
+    std::optional<Service> service_;
+    std::optional<Store> store_;
+    int made_ = 0;
+};
+
+constexpr std::string_view kNoChecks = "[pipeline]\nname = \"bench\"\nstages = [\"sandbox\"]\n";
+constexpr std::string_view kOneCheck =
+    "[pipeline]\nname = \"bench\"\nstages = [\"sandbox\"]\n[check.true]\nrun = \"/bin/true\"\n";
+
+void benchSteps(const std::string& jail) {
+    Rig rig(jail, 100, kNoChecks);
+    std::vector<double> promotions;
+    std::vector<double> commits;
+    for (int round = 0; round < kRounds; ++round) {
+        promotions.push_back(rig.promote());
+        commits.push_back(rig.commit());
+    }
+    const double step = median(promotions) / kSteps;
+    row("engine, one step of a promotion", fmt::format("{:.2f} ms, {:.2f}x a commit", step, step / median(commits)),
+        "<= 2x a commit", step <= 2 * median(commits));
+}
+
+void benchStage(const std::string& jail) {
+    Rig rig(jail, 100, kOneCheck);
+    std::vector<double> stages;
+    std::vector<double> bare;
+    for (int round = 0; round < kRounds; ++round) {
+        stages.push_back(rig.promote());
+        bare.push_back(microseconds(spawnTrue) / 1000 + 2 * rig.commit());
+    }
+    const double ratio = median(stages) / median(bare);
+    row("engine, a whole stage with one check", fmt::format("{:.2f} ms, {:.2f}x", median(stages), ratio),
+        "<= 3x spawn + 2 commits", ratio <= 3);
+}
+
+void benchSizes(const std::string& jail) {
+    Rig small(jail, 1'000, kNoChecks);
+    Rig large(jail, 100'000, kNoChecks);
+    std::vector<double> few;
+    std::vector<double> many;
+    for (int round = 0; round < 5; ++round) {
+        few.push_back(small.promote());
+        many.push_back(large.promote());
+    }
+    note("promotion, 1k files", fmt::format("{:.1f} ms", median(few)));
+    note("promotion, 100k files (every file is looked at, by stat)",
+         fmt::format("{:.1f} ms, {:.1f}x", median(many), median(many) / median(few)));
+}
+
+}  // namespace
+
+void benchPromotion(const std::string& jail) {
+    benchSteps(jail);
+    benchStage(jail);
+    benchSizes(jail);
+}
+
+}  // namespace gradus::bench
