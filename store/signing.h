@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,25 +9,22 @@
 
 namespace gradus {
 
-/// The Ed25519 key that signs points of the audit log.
+/// The Ed25519 key that signs points of the audit log. Its file names the public key as well, so that a command that
+/// signs nothing need not compute it: getting OpenSSL ready for that takes longer than most of what a command does.
 class SigningKey {
   public:
     /// Makes a new key and keeps it in `path` (mode 0600).
     static SigningKey create(const std::filesystem::path& path);
     /// Nothing if there is no such file. Throws Error if there is one that is no private key of ours.
     static std::optional<SigningKey> load(const std::filesystem::path& path);
-    ~SigningKey();
-    SigningKey(SigningKey&&) noexcept;
-    SigningKey& operator=(SigningKey&&) noexcept;
-
     /// 32 bytes.
     const std::string& publicKey() const { return publicKey_; }
+    /// Throws Error if the private key is not the public one's.
     SignedPoint sign(std::string_view storeId, const AnchorPoint& point) const;
 
   private:
-    struct Key;
-    explicit SigningKey(std::unique_ptr<Key> key);
-    std::unique_ptr<Key> key_;
+    SigningKey(std::string secret, std::string publicKey);
+    std::string secret_;
     std::string publicKey_;
 };
 

@@ -24,6 +24,8 @@ namespace {
 
 // Who checkpoints when there is no daemon: the writer whose commit finds this many pages in the log.
 constexpr int kCheckpointAbovePages = 1000;
+// The next process to open the database reads the log from its start: one that goes leaves no more than this behind.
+constexpr int kLeaveAtMostPages = 64;
 // A checkpoint that readers keep from resetting lets the file grow; past this it is cut back at the first chance.
 constexpr std::uintmax_t kTruncateAbove = std::uintmax_t{64} << 20;
 constexpr std::int64_t kEventsPerSignature = 1000;
@@ -135,7 +137,9 @@ struct Store::Inside {
     void transact(const std::function<void(Writer&)>& work);
     void afterCommit(const ChainHead& head, const std::optional<SignedPoint>& signature);
     std::optional<SignedPoint> signIfDue(std::int64_t before, const AnchorPoint& head);
-    void checkpointIfLong();
+    void checkpointLongLog();
+    /// By a writer that is about to go. Nobody is waited for: whoever holds the lock is a writer as well.
+    void leaveShortLog() noexcept;
 
     // The log file keeps its size when it starts over, so only SQLite knows how much of it is in use.
     int pagesInLog = 0;
@@ -224,10 +228,24 @@ void Store::Inside::transact(const std::function<void(Writer&)>& work) {
 void Store::Inside::afterCommit(const ChainHead& head, const std::optional<SignedPoint>& signature) {
     if (anchor().append(head.point)) anchored = head.point;
     if (signature) anchor().append(*signature);
-    checkpointIfLong();
+    checkpointLongLog();
 }
 
-void Store::Inside::checkpointIfLong() {
+// Emptied, not only moved: that it was moved is known to those who have it open now, and to nobody later. What a reader
+// still needs stays, and the log with it.
+void Store::Inside::leaveShortLog() noexcept {
+    if (pagesInLog <= kLeaveAtMostPages) return;
+    sqlite3* const database = sql.database().getHandle();
+    try {
+        const WriterLock lock(state.lock(), Milliseconds(0));
+        sqlite3_busy_timeout(database, 0);
+        sqlite3_wal_checkpoint_v2(database, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+    } catch (const std::exception&) {
+        return;  // a longer log is only slower to open
+    }
+}
+
+void Store::Inside::checkpointLongLog() {
     if (pagesInLog < kCheckpointAbovePages) return;
     const int how =
         sizeOf(writeAheadLog(state)) > kTruncateAbove ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
@@ -235,7 +253,9 @@ void Store::Inside::checkpointIfLong() {
 }
 
 Store::Store(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
-Store::~Store() = default;
+Store::~Store() {
+    if (inside_) inside_->leaveShortLog();
+}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 

@@ -248,11 +248,25 @@ TEST_F(Damage, ADamagedKeyOrLockIsNamed) {
     const std::string key = bytesOf(sample.state.key());
     writeBytes(sample.state.key(), "gradus-audit-key 1 zz\n");
     EXPECT_NE(refusalOf(sample).find(sample.state.key().native() + ":1:"), std::string::npos) << refusalOf(sample);
+    for (const std::size_t at : {std::size_t{25}, std::size_t{90}, std::size_t{160}}) {
+        std::string flipped = key;
+        flipped.at(at) = flipped.at(at) == '0' ? '1' : '0';
+        writeBytes(sample.state.key(), flipped);
+        EXPECT_NE(refusalOf(sample).find(sample.state.key().native() + ":1:"), std::string::npos) << at;
+    }
     writeBytes(sample.state.key(), key);
     EXPECT_EQ(refusalOf(sample), "");
     fs::remove(sample.state.lock());
     fs::create_directory(sample.state.lock());
     EXPECT_NE(refusalOf(sample).find(sample.state.lock().native()), std::string::npos) << refusalOf(sample);
+}
+
+TEST_F(Damage, AKeyOfTheFirstReleaseIsStillTheLogs) {
+    const std::string key = bytesOf(sample.state.key());
+    writeBytes(sample.state.key(), "gradus-audit-key 1 " + key.substr(19, 64) + "\n");
+    EXPECT_EQ(refusalOf(sample), "");
+    writeBytes(sample.state.key(), "gradus-audit-key 1 " + std::string(64, 'a') + "\n");
+    EXPECT_NE(refusalOf(sample).find("is not the key of this log"), std::string::npos) << refusalOf(sample);
 }
 
 // --- Migrations ---
