@@ -29,6 +29,10 @@ bool isPrivateFile(const fs::path& file) {
            (info.st_mode & 077) == 0;
 }
 
+fs::path cacheOf(const IsolationBackend& backend, const fs::path& directory) {
+    return directory / ("probe-" + std::string(backend.name()));
+}
+
 std::optional<ProbeResult> readCache(const fs::path& file, const ProbeKey& key, std::string_view backend) {
     if (!isPrivateFile(file)) return std::nullopt;
     try {
@@ -79,14 +83,15 @@ Shortfall shortfallOf(IsolationBackend& backend, const IsolationDemand& demand, 
 
 }  // namespace
 
+std::optional<ProbeResult> keptProbe(const IsolationBackend& backend, const fs::path& directory) {
+    if (!isPrivatePlace(directory)) return std::nullopt;
+    return readCache(cacheOf(backend, directory), backend.probeKey(), backend.name());
+}
+
 ProbeResult cachedProbe(IsolationBackend& backend, const fs::path& directory) {
-    const bool usable = isPrivatePlace(directory);
-    const fs::path file = directory / ("probe-" + std::string(backend.name()));
-    const ProbeKey key = backend.probeKey();
-    if (usable)
-        if (auto kept = readCache(file, key, backend.name())) return std::move(*kept);
+    if (auto kept = keptProbe(backend, directory)) return std::move(*kept);
     ProbeResult result = backend.probe();
-    if (usable) writeCache(file, key, result);
+    if (isPrivatePlace(directory)) writeCache(cacheOf(backend, directory), backend.probeKey(), result);
     return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "plugins/api/isolation.h"
@@ -13,6 +14,9 @@ namespace gradus {
 /// not believed: the backend is asked again. A directory that cannot be written costs a probe each time and is no
 /// fault.
 ProbeResult cachedProbe(IsolationBackend& backend, const std::filesystem::path& directory);
+
+/// What cachedProbe has kept; nothing if it would have to ask.
+std::optional<ProbeResult> keptProbe(const IsolationBackend& backend, const std::filesystem::path& directory);
 
 /// What is asked of a backend.
 struct IsolationDemand {

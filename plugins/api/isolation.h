@@ -192,6 +192,8 @@ class Sandbox {
     /// The upper directory of the overlay at `index`, for reading what changed while no command runs. Borrowed: valid
     /// until close().
     virtual int upper(std::size_t index) const = 0;
+    /// Begins what close() does without waiting for it. Nothing but close() and the destructor may be called after it.
+    virtual void beginClose() {}
     /// Lets go of everything; nothing of it is in use afterwards, layers given by the caller included. Later calls do
     /// nothing; run() is then a fault.
     virtual void close() = 0;
@@ -238,6 +240,9 @@ class IsolationBackend {
     virtual ProbeKey probeKey() const = 0;
     /// Whether it can show more than the host as it is: overlays, binds, private and hidden places.
     virtual bool clones() const { return true; }
+    /// A sandbox without the host's network will probably be asked for: begin with what its plan does not decide. Only a
+    /// hint.
+    virtual void expect() {}
     /// Throws SetupError if it cannot be built exactly as asked; it is never built weaker.
     virtual std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
                                           const Identity& identity) = 0;

@@ -91,6 +91,7 @@ std::optional<Jail> JailPool::take() {
 bool JailPool::put(Jail& jail) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (idle_.size() >= most_) return false;
+    jail.waited = true;
     idle_.push_back(std::move(jail));
     return true;
 }

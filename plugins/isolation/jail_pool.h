@@ -17,6 +17,7 @@ struct Jail {
     FileDescriptor control;
     std::uint64_t hostView = 0;  ///< which state of the host's mounts it has seen
     bool holds = false;          ///< a sandbox's lock, until it ends: it is for that one sandbox
+    bool waited = false;         ///< it was there before its plan, and may have ended by itself meanwhile
 };
 
 /// Jails between two sandboxes: each keeps its namespaces, its view of the host and its control groups. Used oldest

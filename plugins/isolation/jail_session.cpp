@@ -93,6 +93,13 @@ bool JailSession::giveBack() {
     return pool_->put(jail_);
 }
 
+// Its end of the stream is all a jail needs to take everything down.
+void JailSession::beginClose() {
+    if (!open_ || (pooled_ && pool_)) return;
+    uppers_.clear();
+    jail_.control = FileDescriptor();
+}
+
 void JailSession::close() {
     if (!open_) return;
     open_ = false;

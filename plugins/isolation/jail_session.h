@@ -21,12 +21,13 @@ class JailSession final : public Sandbox {
 
     /// Sends the plan and waits for the jail to have built it.
     std::optional<Failure> setUp(const JailSetup& setup, Milliseconds patience);
-    /// The jail ended without a word about the plan: another one may do.
-    bool isLost() const { return lost_; }
+    /// The jail had been waiting and ended without a word about the plan: a fresh one has no such excuse.
+    bool isLost() const { return lost_ && jail_.waited; }
 
     Outcome run(const Command& command) override;
     void prepare() override;
     int upper(std::size_t index) const override;
+    void beginClose() override;
     void close() override;
 
   private:

@@ -137,7 +137,9 @@ NamespacesBackend::NamespacesBackend(NamespacesConfig config, const Clock& clock
     if (config_.pooled > 0) pool_ = std::make_shared<JailPool>(config_.pooled);
 }
 
-NamespacesBackend::~NamespacesBackend() = default;
+NamespacesBackend::~NamespacesBackend() {
+    if (expected_) endJail(*expected_);
+}
 
 Jail NamespacesBackend::startJail(int held) const {
     int pair[2];
@@ -152,10 +154,32 @@ Jail NamespacesBackend::startJail(int held) const {
     return {ChildProcess(plan), std::move(control), view, held >= 0};
 }
 
+// Starting the program, its namespaces and its view of the host take as long as everything a plan decides; meanwhile
+// the caller works that plan out.
+void NamespacesBackend::expect() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (pool_ || expected_) return;
+    const JailSetup common = toJail({}, {}, Network::kNone, {::geteuid(), ::getegid()}, config_.cgroupRoot);
+    try {
+        auto jail = std::make_unique<Jail>(startJail(-1));
+        jail->waited = true;
+        if (sendFrame(jail->control.get(), JailMessage::kExpect, encode(common))) expected_ = std::move(jail);
+    } catch (const Error&) {
+        return;  // open() meets the same fault and says so
+    }
+}
+
+std::unique_ptr<Jail> NamespacesBackend::takeExpected() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::move(expected_);
+}
+
 // What is held goes only with the jail itself, so one that holds something was never another sandbox's.
 Jail NamespacesBackend::takeJail(const JailSetup& setup, int held) {
     if (pool_ && !setup.hostNetwork && held < 0)
         if (auto waiting = pool_->take()) return std::move(*waiting);
+    if (!setup.hostNetwork && held < 0)
+        if (const auto expected = takeExpected()) return std::move(*expected);
     return startJail(held);
 }
 
@@ -166,8 +190,7 @@ std::unique_ptr<Sandbox> NamespacesBackend::open(const Workspace& workspace, con
     if (const auto reason = objection(setup)) throw SetupError({"plan", EINVAL, *reason});
     auto session = std::make_unique<JailSession>(takeJail(setup, workspace.held), pool_, limits, umask_, clock_);
     std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);
-    if (failed && session->isLost() && pool_) {
-        // One from the pool may have ended by itself meanwhile; a fresh one has no such excuse.
+    if (failed && session->isLost()) {
         session = std::make_unique<JailSession>(startJail(workspace.held), pool_, limits, umask_, clock_);
         failed = session->setUp(setup, config_.setupPatience);
     }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -36,17 +37,21 @@ class NamespacesBackend final : public IsolationBackend {
     std::string_view name() const override { return "namespaces"; }
     ProbeResult probe() override;
     ProbeKey probeKey() const override;
+    void expect() override;
     std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
                                   const Identity& identity) override;
 
   private:
     Jail startJail(int held) const;
     Jail takeJail(const JailSetup& setup, int held);
+    std::unique_ptr<Jail> takeExpected();
 
     NamespacesConfig config_;
     const Clock& clock_;
     mode_t umask_;
     std::shared_ptr<JailPool> pool_;  ///< shared with the sandboxes that are open
+    std::mutex mutex_;
+    std::unique_ptr<Jail> expected_;  ///< started ahead of its plan
 };
 
 /// Credential stores and sockets of the host that no sandbox shows, whatever its workspace says.

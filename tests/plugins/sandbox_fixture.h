@@ -44,7 +44,8 @@ class HostProject {
     std::filesystem::path path_;
 };
 
-/// With GRADUS_TEST_POOL=n jails are kept between sandboxes: another way to the same boundary.
+/// With GRADUS_TEST_POOL=n jails are kept between sandboxes, with GRADUS_TEST_EXPECT they are started ahead of their
+/// plan: other ways to the same boundary.
 std::unique_ptr<IsolationBackend> makeBackend(const Clock& clock);
 
 /// Contract tests speak to the extension point only; the backend behind it is made in one place.

@@ -16,7 +16,7 @@
 namespace gradus {
 
 inline constexpr std::uint32_t kJailMagic = 0x4c4a4447;  // "GDJL"
-inline constexpr std::uint32_t kJailVersion = 4;
+inline constexpr std::uint32_t kJailVersion = 5;
 inline constexpr std::uint32_t kJailFrameCap = 8U << 20;
 inline constexpr std::size_t kJailHeaderBytes = 16;
 
@@ -31,6 +31,7 @@ enum class JailMessage : std::uint32_t {
     kStop = 3,     ///< engine: end the running command now
     kReset = 4,    ///< engine: forget the sandbox and be ready for another plan
     kPrepare = 5,  ///< engine: make ready for the next command what can be made ready before it is known
+    kExpect = 6,   ///< engine: a plan follows; of this one only ids, network and alwaysHidden are looked at
     kReady = 16,   ///< jail: built; one descriptor per overlay (its upper directory) travels with it
     kFailed = 17,
     kStarted = 18,

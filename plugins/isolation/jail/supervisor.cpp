@@ -74,6 +74,7 @@ int Supervisor::serve() {
 /// False: there is no more to be done.
 bool Supervisor::answer(JailFrame& frame) {
     if (frame.kind == JailMessage::kSetup && !built_) return answerSetup(frame);
+    if (frame.kind == JailMessage::kExpect && !built_ && !host_) return answerExpect(frame);
     if (!built_) {
         sendFailure(failure("protocol", "there is no sandbox yet", EPROTO));
         return false;
@@ -100,18 +101,49 @@ bool Supervisor::answerSetup(const JailFrame& frame) {
     ready.landlockAbi = landlockAbi();
     std::vector<int> uppers;
     for (const Descriptor& upper : skeleton_.uppers) uppers.push_back(upper.get());
-    return sendFrame(control_, JailMessage::kReady, encode(ready), uppers);
+    if (!sendFrame(control_, JailMessage::kReady, encode(ready), uppers)) return false;
+    answerPrepare();  // while the engine gets its first command ready
+    return true;
+}
+
+// Nothing is said if all is well: the answer to the plan that follows says it.
+bool Supervisor::answerExpect(const JailFrame& frame) {
+    const std::optional<JailSetup> setup = decodeSetup(frame.body);
+    if (auto failed = setup ? expect(*setup) : failure("protocol", "the plan cannot be read", EPROTO)) {
+        sendFailure(*failed);
+        return false;
+    }
+    return true;
+}
+
+Attempt Supervisor::expect(const JailSetup& setup) {
+    if (const std::optional<std::string> reason = objection(setup)) return failure("plan", *reason, EINVAL);
+    if (auto failed = checkIdentity(setup)) return failed;
+    setup_ = setup;
+    if (auto failed = enterHost()) return failed;
+    makeRules(setup);
+    return std::nullopt;
+}
+
+// What the command is refused, where it is not the same as for the plan before.
+void Supervisor::makeRules(const JailSetup& setup) {
+    if (filter_.empty() || setup.deniedCalls != setup_.deniedCalls) filter_ = buildFilter(setup.deniedCalls);
+    if (!masks_ || setup.uid != setup_.uid) masks_ = findProcMasks(setup.uid);
+}
+
+Attempt Supervisor::checkIdentity(const JailSetup& setup) {
+    rootless_ = ::geteuid() != 0;
+    if (rootless_ && (setup.uid != ::geteuid() || setup.gid != ::getegid()))
+        return failure("identity", "an ordinary user can run commands only as itself", EPERM);
+    return std::nullopt;
 }
 
 Attempt Supervisor::setUp(const JailSetup& setup) {
     if (const std::optional<std::string> reason = objection(setup)) return failure("plan", *reason, EINVAL);
     if (host_ && setup.hostNetwork != setup_.hostNetwork) return failure("plan", "another network than before", EINVAL);
-    if (!host_ || setup.deniedCalls != setup_.deniedCalls) filter_ = buildFilter(setup.deniedCalls);
-    if (!host_ || setup.uid != setup_.uid) masks_ = findProcMasks(setup.uid);
+    makeRules(setup);
     setup_ = setup;
-    rootless_ = ::geteuid() != 0;
-    if (rootless_ && (setup.uid != ::geteuid() || setup.gid != ::getegid()))
-        return failure("identity", "an ordinary user can run commands only as itself", EPERM);
+    if (auto failed = checkIdentity(setup)) return failed;
     if (auto failed = holdLimits()) return failed;
     if (!host_)
         if (auto failed = enterHost()) return failed;
@@ -215,7 +247,7 @@ ProcessLimits Supervisor::processLimits() const {
 }
 
 std::unique_ptr<SupervisedRun> Supervisor::makeRun() {
-    const InitPlan plan{setup_, skeleton_.writable, filter_, masks_, processLimits(), rootless_, {}, -1};
+    const InitPlan plan{setup_, skeleton_.writable, filter_, *masks_, processLimits(), rootless_, {}, -1};
     const RunContext context{control_, *cgroups_, *tools_, enforcers_, skeleton_.scratch.get()};
     return std::make_unique<SupervisedRun>(context, plan);
 }

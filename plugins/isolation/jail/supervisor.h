@@ -31,10 +31,14 @@ class Supervisor {
   private:
     bool answer(JailFrame& frame);
     bool answerSetup(const JailFrame& frame);
+    bool answerExpect(const JailFrame& frame);
     bool answerRun(JailFrame& frame);
     void answerPrepare();
     bool answerReset();
     Attempt setUp(const JailSetup& setup);
+    Attempt expect(const JailSetup& setup);
+    void makeRules(const JailSetup& setup);
+    Attempt checkIdentity(const JailSetup& setup);
     Attempt enterHost();
     Attempt holdLimits();
     Attempt checkLimits() const;
@@ -60,7 +64,7 @@ class Supervisor {
     Descriptor interfaces_;  ///< /proc/net/dev of the sandbox's network
     Skeleton skeleton_;
     std::vector<sock_filter> filter_;
-    ProcMasks masks_;
+    std::optional<ProcMasks> masks_;
     std::unique_ptr<SupervisedRun> prepared_;
 };
 
