@@ -68,15 +68,11 @@ Result answer(Trial& trial, Context& context) {
 
 Result runInside(Service& service, Context& context) {
     RunningCommand running(context, "try");
-    TryRequest request;
-    request.project = service.projectRoot(context.host.directory());
-    request.command = service.confined(context.host.directory(), running.words());
+    TryRequest request = service.attempted(context.host.directory(), running.words());
     request.commit = context.arguments.value("commit");
     request.name = context.arguments.value("name");
     request.afterwards = request.name ? Afterwards::kKeep : afterwardsOf(context);
-    request.lifetime = service.sandboxLifetime(context.host.directory());
     request.withIgnored = context.arguments.flag("with-ignored");
-    service.sandboxes().reap();
     Trial trial = service.sandboxes().attempt(request);
     running.finish(trial.report());
     if (!context.json) sayWhatChanged(trial, context);

@@ -215,6 +215,9 @@ class Service {
     /// A command for `directory`, under the rules that a person trusted, the caller's wish and the ceiling. Says in one
     /// line when rules on disk are not the ones used.
     CommandRequest confined(const std::filesystem::path& directory, const RunWords& words);
+    /// The same, for a sandbox that goes with its command. Its project and lifetime are from the same rules.
+    TryRequest attempted(const std::filesystem::path& directory, const RunWords& words);
+    /// How long a kept sandbox of `directory` lives after its last use, under the rules in force.
     Milliseconds sandboxLifetime(const std::filesystem::path& directory);
     Sandboxes& sandboxes();
     /// By handle or name. Throws Error(kNotFound).
@@ -299,6 +302,9 @@ class Service {
     Pipeline trustedPipeline(const std::filesystem::path& directory);
     /// What a handle or name stands for, as people call it, and what it changes.
     std::pair<std::string, ChangeSet> changesNamed(const std::string& name, Objects& objects);
+    struct SandboxRules;
+    SandboxRules sandboxRulesFor(const std::filesystem::path& directory, const SandboxWish& wish);
+    CommandRequest confined(const std::filesystem::path& directory, const RunWords& words, const SandboxRules& rules);
 
     Surroundings around_;
     std::optional<Store> store_;

@@ -16,28 +16,52 @@ std::string_view rulesRemark(const ProjectRules& rules) {
 
 }  // namespace
 
+struct Service::SandboxRules {
+    ProjectRules project;
+    Settings settings;
+
+    const RuleFiles* files() const { return project.pinned ? &*project.pinned : nullptr; }
+};
+
+Service::SandboxRules Service::sandboxRulesFor(const fs::path& directory, const SandboxWish& wish) {
+    SandboxRules found{rules(directory), {}};
+    found.settings = sandboxRules(found.files(), wish, around_.vocabulary, readCeiling(around_.ceiling));
+    return found;
+}
+
 CommandRequest Service::confined(const fs::path& directory, const RunWords& words) {
-    const ProjectRules project = rules(directory);
-    if (const auto remark = rulesRemark(project); !remark.empty()) around_.warn(std::string(remark));
-    const RuleFiles* files = project.pinned ? &*project.pinned : nullptr;
-    const Settings settings = sandboxRules(files, words.wish, around_.vocabulary, readCeiling(around_.ceiling));
-    CommandRequest request = confinedBy(settings);
+    return confined(directory, words, sandboxRulesFor(directory, words.wish));
+}
+
+CommandRequest Service::confined(const fs::path& directory, const RunWords& words, const SandboxRules& rules) {
+    if (const auto remark = rulesRemark(rules.project); !remark.empty()) around_.warn(std::string(remark));
+    CommandRequest request = confinedBy(rules.settings);
     request.arguments = words.command;
     request.directory = fs::canonical(directory);
     request.inputFrom = words.inputFrom;
     request.live = words.live;
     request.cancel = words.cancel;
     request.grace = words.grace;
-    if (files != nullptr)
+    if (const RuleFiles* files = rules.files())
         if (const auto loaded = load(*files); loaded.pipeline)
-            request.hiddenPaths = targetsOf(*loaded.pipeline, project.root);
+            request.hiddenPaths = targetsOf(*loaded.pipeline, rules.project.root);
+    return request;
+}
+
+TryRequest Service::attempted(const fs::path& directory, const RunWords& words) {
+    // Before anything is read: starting what will confine the command takes as long as all of that.
+    if (words.wish.asked.text("network") != "host") sandboxes().expect();
+    writingIfThere();  // the one connection, instead of one to read and one to write
+    const SandboxRules rules = sandboxRulesFor(directory, words.wish);
+    TryRequest request;
+    request.project = rules.project.root;
+    request.command = confined(directory, words, rules);
+    request.lifetime = rules.settings.duration("lifetime");
     return request;
 }
 
 Milliseconds Service::sandboxLifetime(const fs::path& directory) {
-    const ProjectRules project = rules(directory);
-    const RuleFiles* files = project.pinned ? &*project.pinned : nullptr;
-    return sandboxRules(files, {}, around_.vocabulary, readCeiling(around_.ceiling)).duration("lifetime");
+    return sandboxRulesFor(directory, {}).settings.duration("lifetime");
 }
 
 std::vector<IsolationBackend*> Service::backends() {

@@ -48,19 +48,21 @@ const std::vector<ShippedDocument>& shippedDocuments() {
 
 }  // namespace
 
-PolicySet::PolicySet(const Vocabulary& vocabulary, Findings& findings) : vocabulary_(vocabulary), findings_(findings) {
-    loadShipped();
-}
+PolicySet::PolicySet(const Vocabulary& vocabulary, Findings& findings) : vocabulary_(vocabulary), findings_(findings) {}
 
-void PolicySet::loadShipped() {
+// Read when the first is asked for: most sandboxes are under none of them.
+const PolicySet::Definitions& PolicySet::shipped() const {
+    if (shipped_) return *shipped_;
+    Definitions all;
     for (const ShippedDocument& document : shippedDocuments()) {
         const std::string& path = document.source.name();
         findings_.addSource(path, std::string(document.source.bytes()));
         TableReader reader(vocabulary_, findings_, Origin::Kind::kShipped, path);
         const std::string name = stemOf(path);
-        shipped_[name] = {reader.read(document.root, section("policy").rows, "shipped policy " + name),
-                          {Origin::Kind::kShipped, path, {}}};
+        all[name] = {reader.read(document.root, section("policy").rows, "shipped policy " + name),
+                     {Origin::Kind::kShipped, path, {}}};
     }
+    return shipped_.emplace(std::move(all));
 }
 
 void PolicySet::add(const std::string& name, Settings settings, const Origin& origin) {
@@ -82,7 +84,7 @@ bool PolicySet::knows(const std::string& name) const { return find(name, false) 
 std::vector<std::string> PolicySet::names() const {
     std::vector<std::string> all;
     for (const auto& [name, definition] : project_) all.push_back(name);
-    for (const auto& [name, definition] : shipped_)
+    for (const auto& [name, definition] : shipped())
         if (!project_.contains(name)) all.push_back(name);
     return all;
 }
@@ -90,20 +92,20 @@ std::vector<std::string> PolicySet::names() const {
 const PolicySet::Definition* PolicySet::find(const std::string& name, bool shippedOnly) const {
     const auto own = project_.find(name);
     if (!shippedOnly && own != project_.end()) return &own->second;
-    const auto shipped = shipped_.find(name);
-    return shipped == shipped_.end() ? nullptr : &shipped->second;
+    const auto found = shipped().find(name);
+    return found == shipped().end() ? nullptr : &found->second;
 }
 
-Settings PolicySet::baseOf(const std::string& name, const Definition& definition, bool shipped,
+Settings PolicySet::baseOf(const std::string& name, const Definition& definition, bool isShipped,
                            std::vector<std::string>& path) {
     const Value* extends = definition.settings.find("extends");
     if (extends == nullptr) {
-        const bool hasNamesake = !shipped && shipped_.contains(name);
+        const bool hasNamesake = !isShipped && shipped().contains(name);
         return hasNamesake ? resolve(name, true, path) : Settings{};
     }
     if (extends->text == kNone) return {};
     // A policy that extends its own name means the shipped one of that name.
-    const bool shippedOnly = shipped || (extends->text == name && shipped_.contains(name));
+    const bool shippedOnly = isShipped || (extends->text == name && shipped().contains(name));
     if (find(extends->text, shippedOnly) == nullptr) {
         findings_.error(extends->origin, "unknown-name", fmt::format("unknown policy '{}'", extends->text),
                         fmt::format("policy '{}' builds on it", name),

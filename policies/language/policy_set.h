@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,10 @@ class PolicySet {
     };
     using Definitions = std::map<std::string, Definition>;
 
-    void loadShipped();
+    const Definitions& shipped() const;
     const Definition* find(const std::string& name, bool shippedOnly) const;
     Settings resolve(const std::string& name, bool shippedOnly, std::vector<std::string>& path);
-    Settings baseOf(const std::string& name, const Definition& definition, bool shipped,
+    Settings baseOf(const std::string& name, const Definition& definition, bool isShipped,
                     std::vector<std::string>& path);
     void reportLooser(const std::string& policy, const std::string& key, const Value& limit, const Value& wanted);
     void capHostNetwork(Settings& settings, const Value& demanded, const std::string& where);
@@ -51,7 +52,7 @@ class PolicySet {
 
     const Vocabulary& vocabulary_;
     Findings& findings_;
-    Definitions shipped_;
+    mutable std::optional<Definitions> shipped_;
     Definitions project_;
     Settings ceiling_;
     std::map<std::string, Settings> resolved_;

@@ -228,13 +228,15 @@ Trial::~Trial() {
     }
 }
 
+// Taken down while its end is recorded. Should we die in between, it goes on being taken down all the same.
 void Trial::end(bool withExecution) {
-    sandbox_->close();
-    sandbox_.reset();
+    const std::unique_ptr<Sandbox> sandbox = std::move(sandbox_);
+    sandbox->beginClose();
     owner_->inside_->write([&](SandboxWriter& writer, Writer&) {
         if (withExecution) writer.finish(report_.execution);
         writer.end(record_.id, SandboxEnd::kDiscarded);
     });
+    sandbox->close();
 }
 
 void Trial::discard() {

@@ -67,6 +67,18 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
     return {chosen, proofs.at(&chosen)};
 }
 
+void Sandboxes::expect() {
+    const std::lock_guard guard(inside_->mutex);
+    const auto known = [this](IsolationBackend& backend) {
+        return keptProbe(backend, inside_->around.state.root / "proofs").value_or(ProbeResult{});
+    };
+    try {
+        chooseBackend(inside_->around.backends, {.guarantees = demanded({})}, known).expect();
+    } catch (const Error&) {
+        return;  // whoever asks for the sandbox hears why there is none
+    }
+}
+
 const ProcessIdentity& Sandboxes::Inside::me() {
     const std::lock_guard guard(mutex);
     if (!self) self = thisProcess();
