@@ -48,6 +48,18 @@ std::vector<std::int64_t> numbersIn(const fs::path& directory, char letter) {
     return all;
 }
 
+// A chain of layers is looked at before every use, so this is one call to open and one to read.
+std::optional<std::string> markIn(const fs::path& layer) {
+    const FileDescriptor file(
+        ::open((layer / "mark").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    struct stat info {};
+    if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+    char text[kMostMark];
+    const ssize_t size = ::read(file.get(), text, sizeof text);
+    if (size < 0) fail("read", layer / "mark");
+    return std::string(text, static_cast<std::size_t>(size));
+}
+
 std::string flawOf(const fs::path& path, bool ours) {
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) return path.native() + " is gone";
@@ -192,15 +204,13 @@ void Layers::placeMerged(std::int64_t host, std::int64_t layer) const {
 
 std::string Layers::flaw(std::int64_t layer) const {
     if (std::string found = flawOf(root_, true); !found.empty()) return found;
-    if (std::string found = flawOf(place(layer), true); !found.empty()) return found;
+    const fs::path path = place(layer);
+    if (std::string found = flawOf(path, true); !found.empty()) return found;
     for (const char* name : {"upper", "work"})
-        if (std::string found = flawOf(place(layer) / name, false); !found.empty()) return found;
-    const fs::path file = place(layer) / "mark";
-    std::error_code error;
-    if (!fs::is_regular_file(fs::symlink_status(file, error))) return file.native() + " is gone";
-    if (readSmallFile(file, kMostMark, "a layer's mark") != mark(layer))
-        return place(layer).native() + " is another layer than it should be";
-    return "";
+        if (std::string found = flawOf(path / name, false); !found.empty()) return found;
+    const auto text = markIn(path);
+    if (!text) return (path / "mark").native() + " is gone";
+    return *text == mark(layer) ? "" : path.native() + " is another layer than it should be";
 }
 
 bool Layers::isWhole(std::int64_t layer) const { return flaw(layer).empty(); }

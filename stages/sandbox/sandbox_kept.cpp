@@ -58,21 +58,22 @@ HeldSandbox Sandboxes::Inside::hold(SandboxLock lock, std::int64_t sandbox) {
         throw Error(ErrorCode::kNotAllowed, "{} is another directory than sandbox s{} is a clone of",
                     printable(held.project.path.native()), sandbox)
             .hint("make a new sandbox of it; `gradus sandbox rm` removes this one");
-    makeWhole(held.chain, baseOf(held.record, held.project));
+    makeWhole(held.chain, held, {});
     return held;
 }
 
-void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const fs::path& base) {
+void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const HeldSandbox& held,
+                                  const std::set<std::int64_t>& known) {
     const Layers& all = layers();
     // A squash that was recorded and not placed: its layer is still where it was built, in the one above.
     if (chain.size() == 2 && chain[1].frozen && !all.isWhole(chain[1].id)) all.placeMerged(chain[0].id, chain[1].id);
     for (auto layer = chain.rbegin(); layer != chain.rend(); ++layer) {
-        const std::string flaw = all.flaw(layer->id);
+        const std::string flaw = known.contains(layer->id) ? "" : all.flaw(layer->id);
         if (flaw.empty()) continue;
         if (layer->used)
             throw Error(ErrorCode::kDamaged, "sandbox s{} cannot be used: {}", chain.front().sandbox, flaw)
                 .hint("somebody changed it from outside; `gradus sandbox rm` removes what is left");
-        all.make(layer->id, layer->below ? all.upper(*layer->below) : base);
+        all.make(layer->id, layer->below ? all.upper(*layer->below) : baseOf(held.record, held.project));
     }
 }
 
@@ -113,7 +114,7 @@ SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name
         next = writer.records().sandbox(sandbox)->layer;
     });
     inside_->layers().make(next, inside_->layers().upper(snapshot.layer));
-    inside_->squashIfDeep(sandbox);
+    inside_->squashIfDeep(held);
     return snapshot;
 }
 
@@ -126,7 +127,9 @@ void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Pat
             .hint("`gradus sandbox list` shows its snapshots");
     const auto chain =
         inside_->read([&](const Records& records) { return records.sandboxes().chain(snapshot->layer); });
-    inside_->makeWhole(chain, inside_->baseOf(held.record, held.project));
+    std::set<std::int64_t> known;
+    for (const LayerRecord& layer : held.chain) known.insert(layer.id);
+    inside_->makeWhole(chain, held, known);
     std::int64_t dropped = 0;
     std::int64_t next = 0;
     inside_->write([&](SandboxWriter& writer, Writer&) {
@@ -180,13 +183,15 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
     const fs::path model = draft.below ? all.upper(*draft.below) : inside_->baseOf(held.record, held.project);
     if (next != held.record.layer) all.make(next, model);
     for (const SandboxRecord& fork : forks) all.make(fork.layer, model);
-    inside_->squashIfDeep(sandbox);
+    inside_->squashIfDeep(held);
     return forks;
 }
 
 // The merged layer is built where only we look, then recorded, then put in its place: whoever holds the sandbox next
 // finds it in the one or the other, or builds it anew.
-void Sandboxes::Inside::squashIfDeep(std::int64_t sandbox) {
+void Sandboxes::Inside::squashIfDeep(const HeldSandbox& held) {
+    if (held.chain.size() <= mostLayers()) return;  // as many layers, and one was frozen since
+    const std::int64_t sandbox = held.record.id;
     const SandboxRecord record = living(sandbox);
     const auto chain = read([&](const Records& records) { return records.sandboxes().chain(record.layer); });
     if (chain.size() - 1 <= mostLayers()) return;

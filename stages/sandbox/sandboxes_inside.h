@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "stages/sandbox/clone_commit.h"
 #include "stages/sandbox/layers.h"
@@ -57,12 +58,13 @@ struct Sandboxes::Inside {
     HeldSandbox hold(std::int64_t sandbox, const Patience& patience);
     HeldSandbox hold(SandboxLock lock, std::int64_t sandbox);
     /// Finishes what a crash cut short; throws Error(kDamaged) for what somebody changed.
-    void makeWhole(const std::vector<LayerRecord>& chain, const std::filesystem::path& base);
+    /// Those in `known` were looked at under the same lock.
+    void makeWhole(const std::vector<LayerRecord>& chain, const HeldSandbox& held, const std::set<std::int64_t>& known);
     /// What its bottom layer lies on.
     std::filesystem::path baseOf(const SandboxRecord& record, const ProjectIdentity& project) const;
     MaterialisedCommit pinned(const std::filesystem::path& project, const std::string& commit) const;
     /// Merges the frozen layers into one where there are too many.
-    void squashIfDeep(std::int64_t sandbox);
+    void squashIfDeep(const HeldSandbox& held);
     Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);
     void end(const HeldSandbox& held, SandboxEnd reason, const std::optional<Digest>& changeSet);
     /// Directories of layers that nothing stands on go to the trash.
