@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "plugins/host/child_process.h"
 #include "plugins/isolation/namespaces.h"
@@ -25,6 +26,7 @@ class Rig {
   public:
     explicit Rig(const std::string& jail)
         : backend_(NamespacesConfig{jail, "/sys/fs/cgroup", Milliseconds(30'000)}, clock_),
+          pooled_(NamespacesConfig{jail, "/sys/fs/cgroup", Milliseconds(30'000), 4}, clock_),
           sandboxes_({.store = [this]() -> Store& { return store(); },
                       .state = state_,
                       .backends = {&backend_},
@@ -36,6 +38,19 @@ class Rig {
 
     const fs::path& path() const { return scratch_.path(); }
     Sandboxes& sandboxes() { return sandboxes_; }
+
+    /// Milliseconds until a copy of the project is there to be written to, by an engine that opens many.
+    double clone(const fs::path& project) {
+        Workspace workspace;
+        workspace.overlays.push_back({project, {project}, std::nullopt, std::nullopt, true});
+        std::unique_ptr<Sandbox> sandbox;
+        const double took = microseconds([&] {
+            sandbox = pooled_.open(workspace, {}, Network::kNone, {::geteuid(), ::getegid()});
+        });
+        sandbox->close();
+        std::this_thread::sleep_for(Milliseconds(2));  // it forgets its sandbox meanwhile
+        return took / 1000;
+    }
 
     /// What every step below contains: one durable commit of one event.
     void commit() {
@@ -70,6 +85,7 @@ class Rig {
     SystemRandom random_;
     StateDirectory state_{scratch_ / "state"};
     NamespacesBackend backend_;
+    NamespacesBackend pooled_;
     std::optional<Store> store_;
     Sandboxes sandboxes_;
 };
@@ -118,10 +134,19 @@ void benchClones(Rig& rig) {
     };
     std::vector<double> few;
     std::vector<double> many;
+    std::vector<double> fewAlone;
+    std::vector<double> manyAlone;
     for (int round = 0; round < kRounds; ++round) {
         few.push_back(clone(small));
         many.push_back(clone(large));
+        fewAlone.push_back(rig.clone(small));
+        manyAlone.push_back(rig.clone(large));
     }
+    const double alone = median(manyAlone);
+    row("clone of 100k files alone, by an engine that keeps jails", fmt::format("{:.2f} ms", alone), "<= 1 ms",
+        alone <= 1);
+    row("  against 1k files", fmt::format("{:.2f}x", alone / median(fewAlone)), "<= 1.3x",
+        alone <= 1.3 * median(fewAlone));
     const double ratio = median(many) / median(few);
     note("clone of 1k files: clone, run, look, record, discard", fmt::format("{:.2f} ms", median(few)));
     row("the same of 100k files", fmt::format("{:.2f} ms, {:.2f}x", median(many), ratio), "<= 1.3x of 1k files",
@@ -139,7 +164,8 @@ void benchClones(Rig& rig) {
                                 git({"worktree", "add", "-q", (rig.path() / "tree").native()});
                             }) /
                             1000;
-    note("git worktree add of 100k files", fmt::format("{:.0f} ms, {:.0f}x", worktree, worktree / median(many)));
+    row(fmt::format("  against git worktree add of 100k files ({:.0f} ms)", worktree),
+        fmt::format("{:.0f}x faster", worktree / alone), ">= 10000x", worktree >= 10'000 * alone);
 }
 
 }  // namespace
