@@ -22,6 +22,7 @@ class RunningCommand {
     RunWords words();
     /// After the run: the last of the output, then how it ended where its exit code does not say it, then notes.
     void finish(const ExecutionReport& report);
+    std::stop_token stop() const { return interrupt_.token(); }
     /// `result` as it is, unless a signal ended the run.
     Result interrupted(Result result) const;
 

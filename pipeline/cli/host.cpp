@@ -1,6 +1,8 @@
 #include "pipeline/cli/host.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "store/file.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -55,13 +58,25 @@ std::optional<std::string> ProcessHost::variable(const std::string& name) const 
     return std::string(value);
 }
 
-std::optional<std::string> ProcessHost::ask(const std::string& question) {
+std::optional<std::string> ProcessHost::ask(const std::string& question, const std::stop_token& stop) {
     if (isatty(STDIN_FILENO) != 1 || !terminal_.errIsTerminal) return std::nullopt;
     err_.write(question);
     err_.flush();
+    const FileDescriptor wake(::eventfd(0, EFD_CLOEXEC));
+    const std::stop_callback onStop(stop, [&] { ::eventfd_write(wake.get(), 1); });
     std::string answer;
-    for (char c = '\0'; ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) answer += c;
-    return answer;
+    while (true) {
+        pollfd events[2] = {{STDIN_FILENO, POLLIN, 0}, {wake.get(), POLLIN, 0}};
+        if (::poll(events, 2, -1) < 0 && errno == EINTR) continue;
+        char c = '\0';
+        if (events[1].revents != 0) {
+            err_.write("\n");
+            err_.flush();
+            return std::nullopt;
+        }
+        if (::read(STDIN_FILENO, &c, 1) != 1 || c == '\n') return answer;
+        answer += c;
+    }
 }
 
 std::filesystem::path ProcessHost::directory() const {

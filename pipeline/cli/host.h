@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "pipeline/cli/output.h"
@@ -27,7 +28,8 @@ class Host {
     /// What a command run for the caller reads; nothing where that is a terminal, which is not handed over.
     virtual std::optional<int> input() const { return std::nullopt; }
     /// Asks the person at the terminal; nothing where there is none to ask.
-    virtual std::optional<std::string> ask(const std::string& question) = 0;
+    /// A request to stop is no answer either.
+    virtual std::optional<std::string> ask(const std::string& question, const std::stop_token& stop = {}) = 0;
     virtual const Clock& clock() const = 0;
     /// An environment variable; nothing if it is not set.
     virtual std::optional<std::string> variable(const std::string& name) const = 0;
@@ -45,7 +47,7 @@ class ProcessHost final : public Host {
     Sink& err() override { return err_; }
     Terminal terminal() const override { return terminal_; }
     std::optional<int> input() const override;
-    std::optional<std::string> ask(const std::string& question) override;
+    std::optional<std::string> ask(const std::string& question, const std::stop_token& stop) override;
     const Clock& clock() const override { return clock_; }
     std::optional<std::string> variable(const std::string& name) const override;
     std::filesystem::path directory() const override;

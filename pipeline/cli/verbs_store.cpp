@@ -109,15 +109,17 @@ Result collect(Service& service, Context& context) {
                {{"reaped", handles(sandboxes.reaped)},
                 {"expired", handles(sandboxes.expired)},
                 {"layers", sandboxes.layers},
+                {"commits", sandboxes.commits},
                 {"removed_bytes", sandboxes.removedBytes},
                 {"problems", sandboxes.problems}}}};
-    return {.data = std::move(data),
-            .text = fmt::format(
-                "removed {} ({}), kept {} in use and {} younger than a day\n"
-                "ended {}, {} of them expired; removed {} ({})\n",
-                counted(report.removed, "object"), humanSize(report.removedBytes), report.referenced, report.young,
-                counted(sandboxes.reaped.size() + sandboxes.expired.size(), "sandbox", "es"), sandboxes.expired.size(),
-                counted(sandboxes.layers, "layer"), humanSize(sandboxes.removedBytes))};
+    return {
+        .data = std::move(data),
+        .text = fmt::format("removed {} ({}), kept {} in use and {} younger than a day\n"
+                            "ended {}, {} of them expired; removed {} and {} ({})\n",
+                            counted(report.removed, "object"), humanSize(report.removedBytes), report.referenced,
+                            report.young, counted(sandboxes.reaped.size() + sandboxes.expired.size(), "sandbox", "es"),
+                            sandboxes.expired.size(), counted(sandboxes.layers, "layer"),
+                            counted(sandboxes.commits, "pinned tree"), humanSize(sandboxes.removedBytes))};
 }
 
 }  // namespace

@@ -33,9 +33,10 @@ Afterwards afterwardsOf(const Context& context) {
     return context.json || !context.host.terminal().errIsTerminal ? Afterwards::kKeepChanged : Afterwards::kAsk;
 }
 
-void decide(Trial& trial, Context& context) {
+// Only a clear no throws work away; to interrupt the question is none.
+void decide(Trial& trial, Context& context, const std::stop_token& stop) {
     if (!trial.isOpen()) return;
-    const auto answer = context.host.ask("keep this sandbox? [Y/n] ");
+    const auto answer = context.host.ask("keep this sandbox? [Y/n] ", stop);
     if (answer && (answer->starts_with('n') || answer->starts_with('N')))
         trial.discard();
     else
@@ -51,6 +52,7 @@ std::vector<std::string> nextSteps(const Trial& trial) {
 
 void sayWhatChanged(const Trial& trial, Context& context) {
     const Harvest& harvest = trial.changes();
+    if (trial.unread()) return context.progress.text("what changed cannot be listed: " + printable(*trial.unread()));
     const bool nothing = harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty();
     if (nothing && !context.host.terminal().errIsTerminal) return;
     context.progress.text(changesText(harvest, context.progress.paint(), kMostShown));
@@ -60,6 +62,7 @@ Result answer(Trial& trial, Context& context) {
     Result result{.exit = exitOf(trial.report()), .streamed = !context.json};
     result.data["execution"] = executionJson(trial.report());
     addChanges(result.data, trial.changes());
+    if (trial.unread()) result.data["unread"] = *trial.unread();
     result.data["notes"] = trial.report().notes;
     if (trial.kept()) result.data["sandbox"] = {{"id", sandboxHandle(*trial.kept())}};
     result.next = nextSteps(trial);
@@ -76,7 +79,7 @@ Result runInside(Service& service, Context& context) {
     Trial trial = service.sandboxes().attempt(request);
     running.finish(trial.report());
     if (!context.json) sayWhatChanged(trial, context);
-    decide(trial, context);
+    decide(trial, context, running.stop());
     if (!context.json && trial.kept()) context.progress.text(fmt::format("kept as {}", sandboxHandle(*trial.kept())));
     return running.interrupted(answer(trial, context));
 }

@@ -86,12 +86,15 @@ void refuseUnbuilt(const Settings& settings) {
     if (settings.text("base") == "system")
         throw Error(ErrorCode::kNotAllowed, "base = \"system\" is not something a sandbox can have yet")
             .hint("leave `base` out of [sandbox]");
-    if (!settings.list("show").empty())
-        throw Error(ErrorCode::kNotAllowed, "`show` is not something a sandbox can have yet")
-            .hint("leave `show` out of [sandbox]");
     if (!settings.list("services").empty())
         throw Error(ErrorCode::kNotAllowed, "`services` are not something a sandbox can have yet")
             .hint("leave `services` out of the check");
+}
+
+// A policy's list is the most that may be shown; without one it forbids nothing.
+bool mayShow(const Settings& policy, const fs::path& project, const fs::path& path) {
+    const std::vector<fs::path> most = shownBy(policy, project);
+    return policy.find("show") == nullptr || std::find(most.begin(), most.end(), path) != most.end();
 }
 
 }  // namespace
@@ -116,10 +119,18 @@ CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const
     if (!request.directory.has_filename()) request.directory = request.directory.parent_path();
     request.hide = pipeline.sandbox.list("hide");
     request.hiddenPaths = targetsOf(pipeline, project);
+    for (const fs::path& path : shownBy(pipeline.sandbox, project))
+        if (mayShow(stage.policy.settings, project, path)) request.show.push_back(path);
     holdTo(stage.policy.settings, request.limits);
     addGuarantees(stage.settings, "requires", request.required);
     addGuarantees(stage.policy.settings, "requires", request.required);
     return request;
+}
+
+std::vector<fs::path> shownBy(const Settings& sandbox, const fs::path& project) {
+    std::vector<fs::path> paths;
+    for (const std::string& path : sandbox.list("show")) paths.push_back((project / path).lexically_normal());
+    return paths;
 }
 
 std::vector<fs::path> targetsOf(const Pipeline& pipeline, const fs::path& project) {

@@ -16,6 +16,9 @@ CommandRequest confinedBy(const Settings& settings);
 CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const Check& check,
                              const std::filesystem::path& project);
 
+/// What [sandbox] wants shown besides the project; relative paths are relative to it.
+std::vector<std::filesystem::path> shownBy(const Settings& sandbox, const std::filesystem::path& project);
+
 /// Where later stages put things: a sandbox of the project must not see them.
 std::vector<std::filesystem::path> targetsOf(const Pipeline& pipeline, const std::filesystem::path& project);
 

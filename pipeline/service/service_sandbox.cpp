@@ -36,6 +36,7 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
 CommandRequest Service::confined(const fs::path& directory, const RunWords& words, const SandboxRules& rules) {
     if (const auto remark = rulesRemark(rules.project); !remark.empty()) around_.warn(std::string(remark));
     CommandRequest request = confinedBy(rules.settings);
+    request.show = shownBy(rules.settings, rules.project.root);
     request.arguments = words.command;
     request.directory = fs::canonical(directory);
     request.inputFrom = words.inputFrom;

@@ -55,13 +55,28 @@ void writeCache(const fs::path& file, const ProbeKey& key, const ProbeResult& re
 
 /// Why a backend will not do, and the ways out.
 struct Shortfall {
-    std::string reasons;
+    struct Lack {
+        std::string what;
+        std::string reason;
+    };
+    std::vector<Lack> lacks;
     std::vector<std::string> cures;
+
+    std::string text() const {
+        std::string all;
+        for (const Lack& lack : lacks)
+            all += fmt::format("{}{} ({})", all.empty() ? "" : "; ", lack.what,
+                               lack.reason.empty() ? "not proved" : lack.reason);
+        return all;
+    }
 };
 
+// One reason is often that of several.
 void lack(Shortfall& shortfall, std::string_view what, const std::string& reason, const std::string& cure) {
-    if (!shortfall.reasons.empty()) shortfall.reasons += "; ";
-    shortfall.reasons += fmt::format("{} ({})", what, reason.empty() ? "not proved" : reason);
+    if (!shortfall.lacks.empty() && shortfall.lacks.back().reason == reason)
+        shortfall.lacks.back().what += fmt::format(", {}", what);
+    else
+        shortfall.lacks.push_back({std::string(what), reason});
     if (!cure.empty()) shortfall.cures.push_back(cure);
 }
 
@@ -69,7 +84,7 @@ Shortfall shortfallOf(IsolationBackend& backend, const IsolationDemand& demand, 
     Shortfall shortfall;
     if (demand.ownView && !backend.clones())
         lack(shortfall, "a copy of the project", "it runs on the files as they are", "");
-    if (demand.guarantees.empty() || !shortfall.reasons.empty()) return shortfall;
+    if (demand.guarantees.empty() || !shortfall.lacks.empty()) return shortfall;
     const ProbeResult result = probe(backend);
     for (const Guarantee guarantee : demand.guarantees) {
         const Proof* proof = result.find(guarantee);
@@ -101,8 +116,8 @@ IsolationBackend& chooseBackend(const std::vector<IsolationBackend*>& backends, 
     std::vector<std::string> cures;
     for (IsolationBackend* backend : backends) {
         Shortfall shortfall = shortfallOf(*backend, demand, probe);
-        if (shortfall.reasons.empty()) return *backend;
-        reasons += fmt::format("\n  {} lacks {}", backend->name(), shortfall.reasons);
+        if (shortfall.lacks.empty()) return *backend;
+        reasons += fmt::format("\n  {} lacks {}", backend->name(), shortfall.text());
         for (std::string& cure : shortfall.cures)
             if (std::find(cures.begin(), cures.end(), cure) == cures.end()) cures.push_back(std::move(cure));
     }

@@ -167,6 +167,8 @@ struct Outcome {
     std::vector<std::pair<std::string, std::uint64_t>> namespaces;
     /// Version of the kernel's Landlock that stood behind the mounts as a second line; 0: none.
     std::uint32_t landlock = 0;
+    /// Why a limit is not held by a control group, where one is not.
+    std::string shortfall;
 };
 
 /// The sandbox could not be built as asked. The message names step and reason, the hint the cure where one is known.

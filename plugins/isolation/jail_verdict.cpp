@@ -57,6 +57,7 @@ Outcome judge(RunReport report, const Limits& limits, const JailReady& ready) {
     Outcome outcome;
     outcome.limits = limitReports(report, limits, ready);
     outcome.landlock = ready.landlockAbi;
+    outcome.shortfall = ready.shortfall;
     outcome.out = std::move(report.out);
     outcome.err = std::move(report.err);
     if (report.started) {

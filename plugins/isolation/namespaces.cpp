@@ -1,22 +1,30 @@
 #include "plugins/isolation/namespaces.h"
 
-#include <poll.h>
-#include <sys/socket.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <set>
 
-#include "plugins/host/child_process.h"
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/protocol.h"
+#include "plugins/isolation/jail_program.h"
 #include "plugins/isolation/jail_session.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+// Where control groups are asked of the user's own systemd, that must happen before the jail leaves the host's view.
+bool mayNeedScope(const fs::path& cgroupRoot) {
+    struct statfs info {};
+    return !isMachineRoot() && ::statfs(cgroupRoot.c_str(), &info) == 0 && info.f_type == CGROUP2_SUPER_MAGIC;
+}
 
 JailOverlay toJail(const Overlay& overlay) {
     JailOverlay jail;
@@ -57,14 +65,15 @@ void addDefaults(JailSetup& setup) {
 }
 
 JailSetup toJail(const Workspace& workspace, const Limits& limits, Network network, const Identity& identity,
-                 const fs::path& cgroupRoot) {
+                 const NamespacesConfig& config) {
     JailSetup setup;
     setup.uid = identity.uid;
     setup.gid = identity.gid;
     setup.hostNetwork = network == Network::kHost;
     setup.diskBacked = workspace.boundedUppers;
     setup.hostname = workspace.hostname;
-    setup.cgroupRoot = cgroupRoot.native();
+    setup.cgroupRoot = config.cgroupRoot.native();
+    setup.userManager = config.userManager.native();
     for (const Overlay& overlay : workspace.overlays) setup.overlays.push_back(toJail(overlay));
     for (const ReadOnlyBind& bind : workspace.binds)
         setup.binds.push_back({bind.source.native(), bind.target.native(), bind.optional});
@@ -77,18 +86,6 @@ JailSetup toJail(const Workspace& workspace, const Limits& limits, Network netwo
     setup.limits = limits;
     addDefaults(setup);
     return setup;
-}
-
-// Asking the kernel means setting it, for all threads; its own page about us has it to read.
-mode_t ownUmask() {
-    constexpr mode_t kUsual = 022;
-    try {
-        const std::string status = readSmallFile("/proc/self/status", 65536, "the process's status");
-        const std::size_t at = status.find("\nUmask:");
-        return at == std::string::npos ? kUsual : static_cast<mode_t>(std::stoul(status.substr(at + 7), nullptr, 8));
-    } catch (const std::exception&) {
-        return kUsual;
-    }
 }
 
 SetupFailure toFailure(const Failure& failed) { return {failed.step, failed.error, failed.detail}; }
@@ -132,6 +129,27 @@ fs::path findJail() {
         .hint("install it with the program: cmake --install");
 }
 
+fs::path findUserManager() {
+    if (isMachineRoot()) return {};
+    constexpr std::string_view kPrefix = "unix:path=";
+    std::vector<fs::path> candidates;
+    const char* address = std::getenv("DBUS_SESSION_BUS_ADDRESS");
+    if (address != nullptr && std::string_view(address).starts_with(kPrefix)) {
+        const std::string_view path = std::string_view(address).substr(kPrefix.size());
+        candidates.emplace_back(path.substr(0, path.find_first_of(",;")));
+    }
+    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+    const fs::path directory =
+        runtime != nullptr ? fs::path(runtime) : fs::path(fmt::format("/run/user/{}", ::geteuid()));
+    candidates.push_back(directory / "bus");
+    candidates.push_back(directory / "systemd/private");
+    for (const fs::path& candidate : candidates) {
+        struct stat info {};
+        if (::stat(candidate.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) return candidate;
+    }
+    return {};
+}
+
 NamespacesBackend::NamespacesBackend(NamespacesConfig config, const Clock& clock)
     : config_(std::move(config)), clock_(clock), umask_(ownUmask()) {
     if (config_.pooled > 0) pool_ = std::make_shared<JailPool>(config_.pooled);
@@ -141,27 +159,21 @@ NamespacesBackend::~NamespacesBackend() {
     if (expected_) endJail(*expected_);
 }
 
-Jail NamespacesBackend::startJail(int held) const {
-    int pair[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        throw SetupError({"start", errno, "control socket"});
-    FileDescriptor control(pair[0]);
-    // Only the jail keeps that end: its death must be seen as the end of the stream.
-    const FileDescriptor theirs(pair[1]);
+Jail NamespacesBackend::freshJail(int held) const {
     const std::uint64_t view = pool_ ? pool_->hostView() : 0;
-    ChildPlan plan{config_.jail, {"gradus-jail"}, {}, {{theirs.get(), kJailControlDescriptor}}};
-    if (held >= 0) plan.descriptors.emplace_back(held, kJailHeldDescriptor);
-    return {ChildProcess(plan), std::move(control), view, held >= 0};
+    Jail jail = startJail(config_.jail, held);
+    jail.hostView = view;
+    return jail;
 }
 
 // Starting the program, its namespaces and its view of the host take as long as everything a plan decides; meanwhile
 // the caller works that plan out.
 void NamespacesBackend::expect() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (pool_ || expected_) return;
+    if (pool_ || expected_ || mayNeedScope(config_.cgroupRoot)) return;
     const JailSetup common = toJail({}, {}, Network::kNone, {::geteuid(), ::getegid()}, config_.cgroupRoot);
     try {
-        auto jail = std::make_unique<Jail>(startJail(-1));
+        auto jail = std::make_unique<Jail>(freshJail(-1));
         jail->waited = true;
         if (sendFrame(jail->control.get(), JailMessage::kExpect, encode(common))) expected_ = std::move(jail);
     } catch (const Error&) {
@@ -180,18 +192,19 @@ Jail NamespacesBackend::takeJail(const JailSetup& setup, int held) {
         if (auto waiting = pool_->take()) return std::move(*waiting);
     if (!setup.hostNetwork && held < 0)
         if (const auto expected = takeExpected()) return std::move(*expected);
-    return startJail(held);
+    return freshJail(held);
 }
 
 std::unique_ptr<Sandbox> NamespacesBackend::open(const Workspace& workspace, const Limits& limits, Network network,
                                                  const Identity& identity) {
-    const JailSetup setup = toJail(workspace, limits, network, identity, config_.cgroupRoot);
+    const JailSetup setup = toJail(workspace, limits, network, identity, config_);
     // Asked here as well as in the jail: a refusal before anything is started says the same in the same words.
     if (const auto reason = objection(setup)) throw SetupError({"plan", EINVAL, *reason});
     auto session = std::make_unique<JailSession>(takeJail(setup, workspace.held), pool_, limits, umask_, clock_);
     std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);
     if (failed && session->isLost()) {
-        session = std::make_unique<JailSession>(startJail(workspace.held), pool_, limits, umask_, clock_);
+        // One that waited for its plan may have ended by itself meanwhile; a fresh one has no such excuse.
+        session = std::make_unique<JailSession>(freshJail(workspace.held), pool_, limits, umask_, clock_);
         failed = session->setUp(setup, config_.setupPatience);
     }
     if (failed) throw SetupError(toFailure(*failed));

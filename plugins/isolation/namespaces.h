@@ -22,10 +22,16 @@ struct NamespacesConfig {
     /// How many jails are kept between sandboxes, for an engine that opens many. None: each ends with its sandbox, as
     /// suits a program that soon ends itself.
     std::size_t pooled = 0;
+    /// Socket of the user's systemd, which may hand out control groups to an ordinary user. Empty: nobody is asked.
+    std::filesystem::path userManager;
 };
 
 /// gradus-jail beside the running program, or where an installation puts it. Throws Error if it is in neither place.
 std::filesystem::path findJail();
+
+/// Where the caller's systemd listens: the session's bus or its private socket. Empty for root, who needs nobody, and
+/// where there is none.
+std::filesystem::path findUserManager();
 
 /// The default backend: a boundary made of namespaces, an overlay, a system call filter and control groups. It shares
 /// the host's kernel. Works as root and as an ordinary user; may be used from several threads at once.
@@ -42,7 +48,7 @@ class NamespacesBackend final : public IsolationBackend {
                                   const Identity& identity) override;
 
   private:
-    Jail startJail(int held) const;
+    Jail freshJail(int held) const;
     Jail takeJail(const JailSetup& setup, int held);
     std::unique_ptr<Jail> takeExpected();
 

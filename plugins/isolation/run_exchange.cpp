@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -85,6 +86,11 @@ void RunExchange::sendRun(const std::vector<int>& stdio) {
     run.graceMillis = static_cast<std::uint64_t>(std::max<std::int64_t>(command_.grace.count(), 0));
     run.umask = command_.umask.value_or(umask_) & 0777;
     run.terminal = command_.terminal.has_value();
+    winsize size{};
+    if (run.terminal && ::ioctl(command_.terminal->out, TIOCGWINSZ, &size) == 0) {
+        run.rows = size.ws_row;
+        run.columns = size.ws_col;
+    }
     if (!sendFrame(control_, JailMessage::kRun, encode(run), stdio)) lost_ = true;
 }
 

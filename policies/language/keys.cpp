@@ -62,8 +62,9 @@ Section sandboxSection() {
             {.name = "show",
              .type = kPathList,
              .documentation = "Paths outside the project that a clone shows read-only although they are hidden by "
-                              "default.",
-             .example = "[\"/var/lib/fixtures\"]"},
+                              "default; credentials never.",
+             .example = "[\"/home/ci/fixtures\"]",
+             .stricter = kSubset},
             {.name = "limits",
              .type = kTable,
              .documentation = "What a clone may use up.",

@@ -253,6 +253,13 @@ void holdTo(const Settings& demands, Settings& settings, const std::string& who)
     Settings limits;
     for (const auto& [key, value] : demands.values())
         if (findRow(rows, key) != nullptr) limits.set(key, value);
+    // The most that may be asked for is not asked for by anybody.
+    for (const auto& [key, value] : limits.values())
+        if (findRow(rows, key)->stricter == Stricter::kSubset && settings.find(key) == nullptr) {
+            Value nothing = value;
+            nothing.items.clear();
+            settings.set(key, nothing);
+        }
     settings = tightened(rows, limits, settings, [&](const std::string& key, const Value& limit, const Value& wanted) {
         if (isAsked(wanted)) refuseLooser(key, limit, wanted, who);
     });

@@ -10,6 +10,7 @@
 
 #include "store/model/error.h"
 #include "store/model/utf8.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -37,7 +38,7 @@ bool isAbove(const DirectoryItem& a, const DirectoryItem& b) {
 Harvester::Harvester(const HarvestSource& source, const HarvestOptions& options)
     : source_(source),
       options_(options),
-      marks_(source.marks.value_or(::geteuid() == 0 ? MarkSpace::kTrusted : MarkSpace::kUser)),
+      marks_(source.marks.value_or(isMachineRoot() ? MarkSpace::kTrusted : MarkSpace::kUser)),
       base_(source.base, source.since, source.pinned),
       contents_(options.maxBytes, options.maxHoles),
       ignored_(source.repository.empty() ? source.base : source.repository, source.excludesFile),

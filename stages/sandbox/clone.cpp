@@ -11,6 +11,7 @@
 #include "stages/sandbox/clone_draft.h"
 #include "stages/sandbox/clone_user.h"
 #include "store/model/error.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -88,7 +89,7 @@ void listHomes(CloneDraft& draft) {
 // Directories on the way to what is shown of a home are made by root there; the command's user must be able to write
 // beside it.
 void ownTheWay(CloneDraft& draft) {
-    if (::geteuid() != 0 || draft.identity.uid == 0) return;
+    if (!isMachineRoot() || draft.identity.uid == 0) return;
     std::vector<fs::path> targets;
     for (const ReadOnlyBind& bind : draft.view.workspace().binds) targets.push_back(bind.target);
     for (const Overlay& overlay : draft.view.workspace().overlays) targets.push_back(overlay.target);
@@ -141,7 +142,7 @@ bool CloneDraft::touchesSecrets(const fs::path& path) const {
 
 void chooseIdentity(CloneDraft& draft) {
     const struct stat project = lookAtProject(draft.request.project);
-    const bool isRoot = ::geteuid() == 0;
+    const bool isRoot = isMachineRoot();
     draft.identity = isRoot ? Identity{project.st_uid, project.st_gid} : Identity{::geteuid(), ::getegid()};
     const std::optional<KnownUser> known = findUser(draft.identity.uid);
     const fs::path callersHome = variable(draft.request.environment, "HOME");
@@ -205,6 +206,7 @@ ClonePlan planClone(const CloneRequest& request) {
     showTools(draft);
     showGitConfiguration(draft);
     showToolSettings(draft);
+    showNamed(draft);
     hidePlaces(draft);
     ownTheWay(draft);
     plan.workspace = draft.view.workspace();

@@ -24,6 +24,7 @@ struct CloneRequest {
     std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
     std::vector<std::string> hide;    ///< patterns below the project that are shown empty (policies/language/glob.h)
     std::vector<std::filesystem::path> hiddenPaths;  ///< the state directory, stage targets
+    std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
 };
 
 /// What of the caller's home is seen inside.
@@ -31,7 +32,7 @@ struct HomeEntry {
     enum class How { kReadOnly, kCopyOnWrite };
     std::filesystem::path path;
     How how = How::kReadOnly;
-    std::string why;  ///< "on PATH", or the toolchain's name
+    std::string why;  ///< "on PATH", the toolchain's name, or "named by `show`"
 };
 
 struct ClonePlan {

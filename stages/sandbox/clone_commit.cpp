@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kUnfinished = ".unfinished-";
+constexpr int kMostAttempts = 8;  // to have a tree that a collector keeps taking away
 
 struct Owner {
     uid_t uid;
@@ -132,7 +133,45 @@ void publish(const Unfinished& made, const fs::path& finished) {
     syncDirectory(finished.parent_path());
 }
 
+bool isSame(int directory, const fs::path& path) {
+    struct stat held {};
+    struct stat there {};
+    return ::fstat(directory, &held) == 0 && ::lstat(path.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
+           held.st_ino == there.st_ino;
+}
+
+// Ours as long as it is open; nothing if somebody took it away before we had it. Its time says when it was last wanted.
+FileDescriptor useTree(const fs::path& finished) {
+    FileDescriptor directory(::open(finished.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory || ::flock(directory.get(), LOCK_SH) != 0 || !isSame(directory.get(), finished)) return {};
+    ::futimens(directory.get(), nullptr);
+    return directory;
+}
+
+Time lastUse(int directory) {
+    struct stat info {};
+    if (::fstat(directory, &info) != 0) return Time::max();
+    return fromMillis(static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000 + info.st_mtim.tv_nsec / 1'000'000);
+}
+
 }  // namespace
+
+std::uint64_t collectCommits(const fs::path& cacheDirectory, Time before,
+                             const std::function<bool(const std::string&)>& isNeeded, const fs::path& trash) {
+    std::uint64_t count = 0;
+    std::error_code error;
+    for (fs::directory_iterator it(cacheDirectory, error); !error && it != fs::directory_iterator();
+         it.increment(error)) {
+        const std::string name = it->path().filename();
+        if (name.starts_with('.')) continue;  // unfinished: removeAbandoned()
+        const FileDescriptor tree(::open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!tree || lastUse(tree.get()) >= before || ::flock(tree.get(), LOCK_EX | LOCK_NB) != 0) continue;
+        if (lastUse(tree.get()) >= before || isNeeded(name.substr(0, name.find('-')))) continue;
+        const fs::path gone = trash / fmt::format("commit-{}.{}", name, ::getpid());
+        if (::rename(it->path().c_str(), gone.c_str()) == 0) ++count;
+    }
+    return count;
+}
 
 MaterialisedCommit materialise(const fs::path& project, const std::string& commit, const fs::path& cacheDirectory) {
     const Repository repository = findRepository(project);
@@ -141,7 +180,10 @@ MaterialisedCommit materialise(const fs::path& project, const std::string& commi
     const std::string id = reader.resolveCommit(commit);
     const Owner owner = ownerOf(project);
     const fs::path finished = cacheDirectory / cacheName(id, owner, repository.prefix);
-    if (!isThere(finished)) {
+    FileDescriptor use;
+    for (int attempt = 0; !(use = useTree(finished)); ++attempt) {
+        if (attempt == kMostAttempts)
+            throw Error(ErrorCode::kInfrastructure, "{} cannot be used: {}", finished.native(), errnoText(errno));
         makeDirectories(cacheDirectory);
         removeAbandoned(cacheDirectory);
         const Unfinished made(cacheDirectory);
@@ -150,7 +192,7 @@ MaterialisedCommit materialise(const fs::path& project, const std::string& commi
         writeNotes(made.notes(), files.notes());
         publish(made, finished);
     }
-    return {finished / "tree", id, readNotes(finished / "notes")};
+    return {finished / "tree", id, readNotes(finished / "notes"), std::move(use)};
 }
 
 }  // namespace gradus

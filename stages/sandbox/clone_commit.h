@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "store/file.h"
+#include "store/model/clock.h"
 
 namespace gradus {
 
@@ -11,6 +16,7 @@ struct MaterialisedCommit {
     std::filesystem::path tree;      ///< for CloneRequest::lowers; never to be written
     std::string commit;              ///< its full name
     std::vector<std::string> notes;  ///< a submodule that is left empty, files that git LFS keeps elsewhere
+    FileDescriptor use;              ///< while it is open, collectCommits() lets the tree be
 };
 
 /// Writes the tree of `commit` (a full or short name, a branch, a tag) of the project's repository below
@@ -22,5 +28,12 @@ struct MaterialisedCommit {
 /// hold, a full disk.
 MaterialisedCommit materialise(const std::filesystem::path& project, const std::string& commit,
                                const std::filesystem::path& cacheDirectory);
+
+/// Moves every tree that was last asked for before `before` and that nobody holds into `trash`, on the same file
+/// system, for somebody to delete. `isNeeded` is asked about a commit, by its full name, while nobody can begin to use
+/// its tree. Gives the number of trees moved. Safe beside materialise(): whoever comes too late makes the tree anew.
+std::uint64_t collectCommits(const std::filesystem::path& cacheDirectory, Time before,
+                             const std::function<bool(const std::string&)>& isNeeded,
+                             const std::filesystem::path& trash);
 
 }  // namespace gradus

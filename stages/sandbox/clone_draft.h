@@ -56,6 +56,8 @@ void showGitConfiguration(CloneDraft& draft);
 void showToolSettings(CloneDraft& draft);
 /// Places to write that a command expects: /var/tmp, TMPDIR, the XDG directories.
 void giveScratchPlaces(CloneDraft& draft);
+/// What the request names although it would be hidden. Throws Error for what is never shown.
+void showNamed(CloneDraft& draft);
 /// Secrets inside of what is shown, sockets, other homes, what the request names.
 void hidePlaces(CloneDraft& draft);
 

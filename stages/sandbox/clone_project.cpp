@@ -5,6 +5,7 @@
 
 #include "stages/sandbox/clone_draft.h"
 #include "store/model/error.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -35,7 +36,7 @@ void checkLayers(const CloneRequest& request, const std::vector<fs::path>& lower
         throw Error(ErrorCode::kInfrastructure, "{} is on {}, which cannot hold the changes of a sandbox",
                     request.upper->native(), *name)
             .hint(fmt::format("set GRADUS_HOME to a directory on {}", kLocal));
-    if (::geteuid() != 0 && !takesUserAttributes(*request.upper))
+    if (!isMachineRoot() && !takesUserAttributes(*request.upper))
         throw Error(ErrorCode::kInfrastructure,
                     "{} is on a file system without user attributes, which an ordinary user's sandbox needs",
                     request.upper->native())
@@ -44,7 +45,7 @@ void checkLayers(const CloneRequest& request, const std::vector<fs::path>& lower
 
 // Only root can give each mount an overlay of its own: for everybody else the kernel locks them to what they lie in.
 void refuseAsOrdinaryUser(const fs::path& project, const HostMount& mount) {
-    if (::geteuid() == 0) return;
+    if (isMachineRoot()) return;
     throw Error(ErrorCode::kInfrastructure,
                 "{} is a mount of its own ({}) inside {}: an ordinary user cannot clone what has mounts below it",
                 mount.path.native(), mount.type, project.native())
@@ -92,7 +93,7 @@ void refuseKernelPlaces(const fs::path& project) {
 
 void noteOwner(CloneDraft& draft) {
     struct stat info {};
-    if (::geteuid() == 0 || ::stat(draft.request.project.c_str(), &info) != 0 || info.st_uid == ::geteuid()) return;
+    if (isMachineRoot() || ::stat(draft.request.project.c_str(), &info) != 0 || info.st_uid == ::geteuid()) return;
     draft.notes.push_back(fmt::format(
         "the project belongs to uid {}: inside, its files can be read but not changed (\"Value too large\")",
         info.st_uid));
@@ -100,7 +101,7 @@ void noteOwner(CloneDraft& draft) {
 
 // Before Linux 6.6 a tmpfs has no user attributes, and /dev/shm is one.
 void noteOldMemoryLayer(CloneDraft& draft) {
-    if (::geteuid() == 0 || draft.request.upper || takesUserAttributes("/dev/shm")) return;
+    if (isMachineRoot() || draft.request.upper || takesUserAttributes("/dev/shm")) return;
     draft.notes.push_back(
         "this kernel cannot mark a replaced directory in memory (Linux 6.6 can): removing a directory of the project "
         "fails with an I/O error; a sandbox that is kept has its layers on disk");

@@ -12,13 +12,14 @@
 #include "stages/sandbox/layer_tree.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
 namespace {
 
 // Root's overlays use attributes that only root can set; in a user namespace they must be the user's.
-const char* opaqueName() { return ::geteuid() == 0 ? "trusted.overlay.opaque" : "user.overlay.opaque"; }
+const char* opaqueName() { return isMachineRoot() ? "trusted.overlay.opaque" : "user.overlay.opaque"; }
 
 void copyAttributes(int from, int to, Marks marks) {
     const ssize_t size = ::flistxattr(from, nullptr, 0);
@@ -51,6 +52,16 @@ void setTimes(int directory, const std::string& name, const struct stat& info) {
     if (::utimensat(directory, name.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) failEntry("set the times of", name);
 }
 
+// The last bytes that a disk has room for are written without a fault; only the next call says that it is full.
+void writeAllAt(int to, std::string_view bytes, off_t at, const std::string& name) {
+    while (!bytes.empty()) {
+        const ssize_t put = ::pwrite(to, bytes.data(), bytes.size(), at);
+        if (put <= 0) failEntry("write", name);
+        bytes.remove_prefix(static_cast<std::size_t>(put));
+        at += put;
+    }
+}
+
 void copyBytes(int from, int to, off_t size, const std::string& name) {
     for (off_t at = 0; at < size;) {
         off_t data = ::lseek(from, at, SEEK_DATA);
@@ -63,7 +74,7 @@ void copyBytes(int from, int to, off_t size, const std::string& name) {
             const ssize_t got =
                 ::pread(from, buffer, std::min<std::size_t>(sizeof buffer, static_cast<std::size_t>(end - data)), data);
             if (got <= 0) failEntry("read", name);
-            if (::pwrite(to, buffer, static_cast<std::size_t>(got), data) != got) failEntry("write", name);
+            writeAllAt(to, {buffer, static_cast<std::size_t>(got)}, data, name);
             data += got;
         }
         at = end;
@@ -84,7 +95,8 @@ void copyLink(int from, int to, const std::string& name) {
 void failEntry(std::string_view what, const std::string& name) {
     const int error = errno;
     throw Error(ErrorCode::kInfrastructure, "cannot {} {} of a sandbox's layer: {}", what, printable(name),
-                errnoText(error));
+                errnoText(error))
+        .hint(error == ENOSPC ? "free some space and run the command again" : "");
 }
 
 std::vector<std::string> namesIn(int directory) {

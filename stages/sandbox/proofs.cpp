@@ -62,6 +62,23 @@ std::vector<Guarantee> demanded(const CommandRequest& request) {
     return all;
 }
 
+Limits insisted(const CommandRequest& request) {
+    Limits limits = request.limits;
+    for (const Guarantee guarantee : request.required) {
+        if (!isAboutLimits(guarantee)) continue;
+        bool said = false;
+        for (const LimitGuarantee& row : kLimitGuarantees) {
+            if (row.guarantee != guarantee || !limits[row.limit]) continue;
+            limits[row.limit]->required = true;
+            said = true;
+        }
+        if (!said)
+            throw Error(ErrorCode::kUsage, "{} is required, and nothing says how much", guaranteeName(guarantee))
+                .hint("give the limit as well: --memory, --tasks, --cpu-time or --disk, or `limits` in [sandbox]");
+    }
+    return limits;
+}
+
 std::vector<Guarantee> held(const ProbeResult& proofs, const CommandRequest& request, const Outcome& outcome) {
     const std::vector<Guarantee> without = lowered(request);
     std::vector<Guarantee> all;

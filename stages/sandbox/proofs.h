@@ -14,6 +14,10 @@ std::vector<Guarantee> lowered(const CommandRequest& request);
 /// Error(kUsage) where one guarantee is required and given up at once.
 std::vector<Guarantee> demanded(const CommandRequest& request);
 
+/// The limits, those that a required guarantee is about made required: what is demanded is never merely watched. Throws
+/// Error(kUsage) where one is demanded and has no value.
+Limits insisted(const CommandRequest& request);
+
 /// What held for one run: what is proven and not lowered; of limits, those that were set and held by something that
 /// prevents an excess.
 std::vector<Guarantee> held(const ProbeResult& proofs, const CommandRequest& request, const Outcome& outcome);

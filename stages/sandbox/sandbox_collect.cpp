@@ -9,6 +9,9 @@ namespace gradus {
 
 namespace {
 
+// After the last use of a commit's tree that nothing stands on: making it again costs reading the repository.
+constexpr Milliseconds kCommitsStay{std::int64_t{7} * 24 * 3600 * 1000};
+
 bool isEnded(const SandboxRecords& records, std::int64_t sandbox) {
     const auto record = records.sandbox(sandbox);
     return !record || record->ended;
@@ -102,6 +105,21 @@ void Sandboxes::Inside::sweep(CollectReport& report) {
     }
 }
 
+// A record of a living sandbox is there before whoever made it lets go of the tree.
+void Sandboxes::Inside::collectPinned(CollectReport& report) {
+    const auto isNeeded = [this](const std::string& commit) {
+        return read([&](const Records& records) {
+            for (const SandboxKind kind : {SandboxKind::kKept, SandboxKind::kTransient})
+                for (const SandboxRecord& record : records.sandboxes().living(kind))
+                    if (record.commit == commit) return true;
+            return false;
+        });
+    };
+    layers().prepare();
+    report.commits += collectCommits(around.state.root / "commits", around.clock.now() - kCommitsStay, isNeeded,
+                                     around.state.root / "sandboxes/trash");
+}
+
 CollectReport Sandboxes::reap() {
     CollectReport report;
     inside_->reap(report);
@@ -113,6 +131,7 @@ CollectReport Sandboxes::collect() {
     inside_->reap(report);
     inside_->loseExecutions(report);
     inside_->expire(report);
+    inside_->collectPinned(report);
     inside_->sweep(report);
     return report;
 }

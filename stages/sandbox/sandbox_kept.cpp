@@ -87,11 +87,12 @@ SandboxRecord Sandboxes::create(const CreateRequest& request) {
     SandboxDraft draft;
     draft.kind = SandboxKind::kKept;
     draft.name = request.name;
+    std::optional<MaterialisedCommit> pinned;  // held until there is a record that stands on it
     if (request.commit) {
+        pinned = inside_->pinned(project.path, *request.commit);
         // By its full name: what a branch means changes.
-        MaterialisedCommit tree = inside_->pinned(project.path, *request.commit);
-        draft.commit = std::move(tree.commit);
-        base = std::move(tree.tree);
+        draft.commit = pinned->commit;
+        base = pinned->tree;
     }
     draft.since = fileSystemNow();
     draft.lifetime = request.lifetime.value_or(kDefaultLifetime);

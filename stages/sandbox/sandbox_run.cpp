@@ -61,6 +61,7 @@ CloneRequest Sandboxes::Inside::cloneRequest(const fs::path& project, const Comm
     request.passed = command.passed;
     request.hide = command.hide;
     request.hiddenPaths = command.hiddenPaths;
+    request.show = command.show;
     request.hiddenPaths.push_back(around.state.root);
     return request;
 }
@@ -148,6 +149,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     reap();
     const CommandRequest& command = request.command;
     const Confiner confiner = inside_->confinerFor(command);
+    const Limits limits = insisted(command);
     const ProjectIdentity project = identify(request.project);
     CloneRequest clone = inside_->cloneRequest(project.path, command);
     std::optional<MaterialisedCommit> pinned;
@@ -177,7 +179,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
                               if (!lost) writer.finish(trial.report_.execution);
                               writer.end(id, SandboxEnd::kFailed);
                           });
-    trial.sandbox_ = confiner.backend.open(plan.workspace, command.limits, command.network, plan.identity);
+    trial.sandbox_ = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     trial.overlay_ = plan.projectOverlay;
     for (const std::size_t part : plan.alsoKept)
         trial.parts_.emplace_back(part, plan.workspace.overlays.at(part).target);
@@ -193,7 +195,13 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     source.notOurs = plan.notOurs;
     HarvestOptions options;
     options.withIgnored = request.withIgnored;
-    trial.harvest_ = harvest(source, options);
+    options.maxEntries = request.mostChanges;
+    try {
+        trial.harvest_ = harvest(source, options);
+    } catch (const Error& e) {
+        // What was done must not be lost with the sandbox only because it is more than can be listed.
+        trial.unread_ = e.what();
+    }
     unfinished.isFinished();
     settle(trial, request);
     return trial;
@@ -201,9 +209,9 @@ Trial Sandboxes::attempt(const TryRequest& request) {
 
 // The last commit; the caller who wants to be asked gets one of its own for the answer.
 void Sandboxes::settle(Trial& trial, const TryRequest& request) {
-    const bool keep = isToBeKept(request.afterwards, trial.harvest_);
-    if (!keep) return trial.end(true);
-    if (request.afterwards != Afterwards::kAsk) {
+    const bool unread = trial.unread_ && request.afterwards != Afterwards::kDiscard;
+    if (!unread && !isToBeKept(request.afterwards, trial.harvest_)) return trial.end(true);
+    if (request.afterwards != Afterwards::kAsk || unread) {
         trial.keepAs(request.name, request.lifetime, true);
         return;
     }
@@ -218,6 +226,7 @@ Trial::Trial(Trial&& other) noexcept
       record_(std::move(other.record_)),
       report_(std::move(other.report_)),
       harvest_(std::move(other.harvest_)),
+      unread_(std::move(other.unread_)),
       kept_(other.kept_) {}
 
 Trial::~Trial() {
@@ -307,6 +316,7 @@ void usePart(const Layers& layers, const HeldSandbox& held, Overlay& overlay) {
 
 ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience) {
     const Confiner confiner = inside_->confinerFor(command);
+    const Limits limits = insisted(command);
     const HeldSandbox held = inside_->hold(sandbox, patience);
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
     useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
@@ -329,7 +339,7 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
                               if (open) return writer.lose({execution, sandbox, me});
                               writer.finish(failed);
                           });
-    open = confiner.backend.open(plan.workspace, withinLifetime(command.limits, held.record.lifetime), command.network,
+    open = confiner.backend.open(plan.workspace, withinLifetime(limits, held.record.lifetime), command.network,
                                  plan.identity);
     ExecutionReport report =
         inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, sandbox);
@@ -377,6 +387,7 @@ void showProjectAnyway(CloneRequest& clone) {
 ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandRequest& command) {
     reap();
     const Confiner confiner = inside_->confinerFor(command);
+    const Limits limits = insisted(command);
     const ProjectIdentity project = identify(tree.project);
     CloneRequest clone = inside_->cloneRequest(project.path, command);
     showProjectAnyway(clone);
@@ -407,7 +418,7 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     layer.make(tree, inside_->objects());
     clone.lowers = {inside_->layers().upper(record.layer), tree.directory};
     const ClonePlan plan = planClone(clone);
-    open = confiner.backend.open(plan.workspace, command.limits, command.network, plan.identity);
+    open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, record.id);
     open->close();
     notePlan(command, clone, plan, report);

@@ -29,6 +29,7 @@ struct CommandRequest {
     std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
     std::vector<std::string> hide;    ///< patterns below the project that are shown empty
     std::vector<std::filesystem::path> hiddenPaths;  ///< stage targets; the state directory is hidden anyway
+    std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
     /// A required limit is enforced or the run refused.
     Limits limits;
     Network network = Network::kNone;  ///< kHost gives up no-network
@@ -59,6 +60,8 @@ struct TryRequest {
     std::optional<std::string> name;
     std::optional<Milliseconds> lifetime;
     bool withIgnored = false;
+    /// Of paths that are looked at for changes; beyond it they are not listed, but kept.
+    std::uint64_t mostChanges = HarvestOptions{}.maxEntries;
 };
 
 /// A tree that does not exist yet: a directory, and a change over it. Shown at the project's own path.
@@ -95,6 +98,9 @@ class Trial {
     const ExecutionReport& report() const { return report_; }
     /// Everything it changed, compared with the base; contents are not stored.
     const Harvest& changes() const { return harvest_; }
+    /// Why what it changed could not be read: too much of it. Nothing is in changes() then, and it was kept unless it
+    /// was to be discarded in any case.
+    const std::optional<std::string>& unread() const { return unread_; }
     /// True while the caller may still decide.
     bool isOpen() const { return sandbox_ != nullptr; }
     /// The kept sandbox's id, once there is one.
@@ -119,6 +125,7 @@ class Trial {
     SandboxRecord record_;
     ExecutionReport report_;
     Harvest harvest_;
+    std::optional<std::string> unread_;
     std::optional<std::int64_t> kept_;
 };
 
@@ -151,6 +158,7 @@ struct CollectReport {
     std::vector<std::int64_t> expired;  ///< kept ones past their lifetime; their change sets are stored
     std::uint64_t lostExecutions = 0;
     std::uint64_t layers = 0;           ///< directories that no living sandbox stands on, removed
+    std::uint64_t commits = 0;          ///< trees of commits that nothing stands on and nobody asked for in a week
     std::uint64_t removedBytes = 0;     ///< allocated, of what was deleted
     std::vector<std::string> problems;  ///< what could not be done now, each with its reason
 };

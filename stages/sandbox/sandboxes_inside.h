@@ -80,6 +80,7 @@ struct Sandboxes::Inside {
     void reap(CollectReport& report);
     void loseExecutions(CollectReport& report);
     void expire(CollectReport& report);
+    void collectPinned(CollectReport& report);
     void sweep(CollectReport& report);
 };
 

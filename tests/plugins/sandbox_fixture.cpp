@@ -1,73 +1,22 @@
 #include "tests/plugins/sandbox_fixture.h"
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <map>
-#include <set>
 
-#include "plugins/isolation/jail/system.h"
+#include "plugins/isolation/process.h"
 #include "store/file.h"
 #include "store/model/digest.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-std::size_t countLines(const fs::path& path) {
-    std::ifstream file(path);
-    return static_cast<std::size_t>(
-        std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
-}
-
-std::map<pid_t, pid_t> parents() {
-    std::map<pid_t, pid_t> parentOf;
-    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
-        const std::string name = entry.path().filename();
-        if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-        const std::string text = readText(entry.path() / "stat").value_or("");  // it may be gone by now
-        const std::size_t bracket = text.rfind(')');
-        if (bracket == std::string::npos) continue;
-        parentOf[std::stoi(name)] = std::stoi(text.substr(bracket + 4));
-    }
-    return parentOf;
-}
-
-std::size_t countDescendants() {
-    const std::map<pid_t, pid_t> parentOf = parents();
-    std::set<pid_t> ours = {::getpid()};
-    for (bool grown = true; grown;) {
-        grown = false;
-        for (const auto& [pid, parent] : parentOf)
-            if (ours.contains(parent) && ours.insert(pid).second) grown = true;
-    }
-    return ours.size() - 1;
-}
-
-// Only those this process's jails made: their pid is in the name, and other test programs may run beside this one.
-std::size_t countCgroups() {
-    std::size_t count = 0;
-    std::error_code error;
-    for (const char* controller : {"memory", "pids", "cpu", "cpuacct", "unified", "."})
-        for (fs::recursive_directory_iterator it(fs::path("/sys/fs/cgroup") / controller,
-                                                 fs::directory_options::skip_permission_denied, error);
-             !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-            if (it.depth() > 3) it.disable_recursion_pending();
-            const std::string name = it->path().filename();
-            if (!name.starts_with("gradus-")) continue;
-            const std::map<pid_t, pid_t> parentOf = parents();
-            const auto owner = parentOf.find(std::atoi(name.c_str() + 7));
-            if (owner == parentOf.end() || owner->second == ::getpid()) ++count;
-        }
-    return count;
-}
 
 std::string describeEntry(const fs::path& path) {
     struct stat info {};
@@ -78,44 +27,10 @@ std::string describeEntry(const fs::path& path) {
     return text;
 }
 
-// As root the tests live in a mount namespace of their own: what others mount meanwhile must not look like ours.
-class OwnMounts : public ::testing::Environment {
-    void SetUp() override {
-        if (::geteuid() != 0) return;
-        ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
-        ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
-    }
-};
-[[maybe_unused]] const ::testing::Environment* const kOwnMounts = ::testing::AddGlobalTestEnvironment(new OwnMounts);
-
 }  // namespace
 
-HostCounts countHost() {
-    HostCounts counts;
-    counts.processes = countDescendants();
-    counts.mounts = countLines("/proc/self/mountinfo");
-    counts.cgroups = countCgroups();
-    counts.descriptors =
-        static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
-    return counts;
-}
-
-void expectNothingLeft(const HostCounts& before) {
-    HostCounts after = countHost();
-    // A jail that another test killed may be dead and not yet cleaned up after.
-    for (int i = 0; i < 500 && after.cgroups > before.cgroups; ++i) {
-        ::usleep(10'000);
-        after = countHost();
-    }
-    EXPECT_EQ(after.processes, before.processes) << "a process was left behind";
-    EXPECT_EQ(after.mounts, before.mounts) << "a mount was left behind";
-    // Fewer is no fault: those of another test's jail that was killed count here until somebody removes them.
-    EXPECT_LE(after.cgroups, before.cgroups) << "a control group was left behind";
-    EXPECT_EQ(after.descriptors, before.descriptors) << "a descriptor was left behind";
-}
-
 HostProject::HostProject(const Identity& owner, const fs::path& parent) : owner_(owner) {
-    std::string name = (parent / "gradus-test-XXXXXX").native();
+    std::string name = (parent / fmt::format("gradus-test-{}-XXXXXX", ::getpid())).native();
     if (::mkdtemp(name.data()) == nullptr)
         throw Error(ErrorCode::kInfrastructure, "no directory in {}", parent.native());
     path_ = name;
@@ -158,7 +73,15 @@ std::string HostProject::fingerprint() const {
     return text;
 }
 
+bool isProcessBackend() {
+    const char* name = std::getenv("GRADUS_TEST_BACKEND");
+    return name != nullptr && std::string_view(name) == "process";
+}
+
+std::string guestProgram() { return isProcessBackend() ? GRADUS_GUEST : "/run/guest"; }
+
 std::unique_ptr<IsolationBackend> makeBackend(const Clock& clock) {
+    if (isProcessBackend()) return std::make_unique<ProcessBackend>(GRADUS_JAIL, clock);
     const char* jail = std::getenv("GRADUS_TEST_JAIL");
     NamespacesConfig config{jail != nullptr ? jail : GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000), 0};
     if (const char* pooled = std::getenv("GRADUS_TEST_POOL"))
@@ -171,12 +94,13 @@ void SandboxTest::TearDown() {
     expectNothingLeft(before_);
 }
 
-bool SandboxTest::isRoot() { return ::geteuid() == 0; }
+bool SandboxTest::isRoot() { return isMachineRoot(); }
 
 Identity SandboxTest::someone() { return isRoot() ? Identity{41234, 41234} : Identity{::geteuid(), ::getegid()}; }
 
 Workspace SandboxTest::workspaceOf(const HostProject& project) {
     Workspace workspace;
+    if (isProcessBackend()) return workspace;
     Overlay overlay;
     overlay.target = project.path();
     overlay.lowers = {project.path()};
@@ -200,7 +124,7 @@ Command SandboxTest::shell(const std::string& script, const fs::path& directory)
 
 Command SandboxTest::guest(const std::vector<std::string>& arguments) {
     Command command;
-    command.arguments = {"/run/guest"};
+    command.arguments = {guestProgram()};
     command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
     return command;
 }

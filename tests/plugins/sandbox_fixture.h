@@ -9,21 +9,9 @@
 
 #include "plugins/api/isolation.h"
 #include "plugins/isolation/namespaces.h"
+#include "tests/plugins/host_counts.h"
 
 namespace gradus {
-
-/// What must be the same before and after: nothing of a sandbox may stay on the host.
-struct HostCounts {
-    std::size_t processes = 0;  ///< children and grandchildren of this one
-    std::size_t mounts = 0;
-    std::size_t cgroups = 0;  ///< named by us, anywhere
-    std::size_t descriptors = 0;
-
-    bool operator==(const HostCounts&) const = default;
-};
-HostCounts countHost();
-/// Fails the test if there is more now than there was; waits a while for what is on its way out.
-void expectNothingLeft(const HostCounts& before);
 
 /// A project of a few files on the host, owned by the user a sandbox runs as; removed at the end.
 class HostProject {
@@ -43,6 +31,11 @@ class HostProject {
     Identity owner_;
     std::filesystem::path path_;
 };
+
+/// With GRADUS_TEST_BACKEND=process the suite looks at that backend, as far as it claims: there is no copy of anything.
+bool isProcessBackend();
+/// Where the program that tries things is inside.
+std::string guestProgram();
 
 /// With GRADUS_TEST_POOL=n jails are kept between sandboxes, with GRADUS_TEST_EXPECT they are started ahead of their
 /// plan: other ways to the same boundary.

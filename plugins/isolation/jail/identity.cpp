@@ -43,6 +43,8 @@ Attempt setCapabilities(bool all) {
     return std::nullopt;
 }
 
+}  // namespace
+
 // The capabilities survive the change of ids: creating the last user namespace as a privileged process is not subject
 // to a machine's restrictions on unprivileged ones.
 Attempt changeIds(std::uint32_t uid, std::uint32_t gid) {
@@ -52,8 +54,6 @@ Attempt changeIds(std::uint32_t uid, std::uint32_t gid) {
     if (::setresuid(uid, uid, uid) != 0) return failure("identity", "uid " + std::to_string(uid));
     return setCapabilities(true);
 }
-
-}  // namespace
 
 Attempt enterOuterNamespaces(bool rootless, const JailSetup& setup) {
     const int flags =
@@ -86,6 +86,10 @@ Attempt dropPrivileges() {
             if (errno == EINVAL && capability > 0) break;  // beyond the last one that this kernel has
             return failure("capabilities", "bounding set");
         }
+    return giveUpPrivileges();
+}
+
+Attempt giveUpPrivileges() {
     if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) return failure("capabilities", "ambient");
     if (auto failed = setCapabilities(false)) return failed;
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failure("capabilities", "no new privileges");

@@ -16,7 +16,13 @@ Attempt enterOuterNamespaces(bool rootless, const JailSetup& setup);
 /// can act in. After this call the process is an ordinary one with full capabilities over nothing.
 Attempt becomeIdentity(bool rootless, std::uint32_t uid, std::uint32_t gid);
 
+/// Becomes uid:gid, with no other groups, and keeps the capabilities. Only for root.
+Attempt changeIds(std::uint32_t uid, std::uint32_t gid);
+
 /// Gives up every capability, now and for whatever is executed later, and the right to gain any.
 Attempt dropPrivileges();
+/// As much of that as a process without privileges can do to itself: the bounding set stays, of which nothing can be
+/// gained any more.
+Attempt giveUpPrivileges();
 
 }  // namespace gradus

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "plugins/isolation/jail/channel.h"
+#include "plugins/isolation/jail/descendants.h"
 #include "plugins/isolation/jail/filter.h"
 #include "plugins/isolation/jail/identity.h"
 #include "plugins/isolation/jail/landlock.h"
@@ -36,6 +37,7 @@ struct Launch {
     std::array<int, 3> stdio{};
     mode_t umask = 022;
     bool terminal = false;
+    bool bare = false;  ///< no pid namespace goes with pid 1
     const char* volatile failedStep = nullptr;
     volatile int error = 0;
 };
@@ -114,6 +116,7 @@ int executeFirst(Launch& launch) {
 
 [[noreturn]] void becomeCommand(Launch& launch) {
     ::setsid();  // a session of its own: there is nothing to type into
+    if (launch.bare) ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (const int error = arrangeDescriptors(launch.stdio)) launchFailed(launch, "descriptors", error);
     if (launch.terminal && ::ioctl(0, TIOCSCTTY, 0) != 0) launchFailed(launch, "terminal", errno);
     ::umask(launch.umask);
@@ -132,7 +135,8 @@ __attribute__((noinline)) pid_t startCommand(Launch& launch) {
 }
 // NOLINTEND(clang-analyzer-security.insecureAPI.vfork, clang-analyzer-unix.Vfork)
 
-std::uint32_t countProcesses() {
+std::uint32_t countProcesses(bool bare) {
+    if (bare) return static_cast<std::uint32_t>(descendantsOf(::getpid()).size());
     // The common end: nobody else is here to take a signal.
     if (::kill(-1, 0) != 0 && errno == ESRCH) return 0;
     const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
@@ -152,6 +156,8 @@ class Init {
         std::optional<JailFrame> frame = receiveFrame(plan_.channel);
         const std::optional<JailRun> command = frame ? decodeRun(frame->body) : std::nullopt;
         if (!command || frame->descriptors.size() != 3) ::_exit(1);  // never asked for, or no longer
+        if (plan_.setup.bare)
+            if (auto failed = confineTo(command->directory)) fail(*failed);
         start(*command, frame->descriptors);
         frame.reset();
         reapUntilEnd(signals);
@@ -161,6 +167,7 @@ class Init {
     Attempt confine() {
         for (const int file : plan_.taskFiles)
             if (::write(file, "0", 1) != 1) return failure("cgroup", "join");
+        if (plan_.setup.bare) return confineBare();
         // After joining, so that the group we are in is the root of what the command sees.
         if (::unshare(CLONE_NEWCGROUP) != 0) return failure("namespaces", "cgroup namespace");
         if (auto failed = mountProc(plan_.masks)) return failed;
@@ -174,8 +181,30 @@ class Init {
         return installFilter(plan_.filter);
     }
 
+    // What can be had without namespaces and before the command is known; the rest is confineTo().
+    Attempt confineBare() {
+        if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) return failure("start", "adopt orphans");
+        if (!plan_.rootless)
+            if (auto failed = changeIds(plan_.setup.uid, plan_.setup.gid)) return failed;
+        readNamespaces();
+        closeInherited();
+        if (auto failed = dieWithSupervisor()) return failed;
+        if (auto failed = applyProcessLimits(plan_.limits)) return failed;
+        return plan_.rootless ? giveUpPrivileges() : dropPrivileges();
+    }
+
+    // Where the command starts it may write; everywhere else it reads.
+    Attempt confineTo(const std::string& directory) {
+        std::vector<std::string> writable = {"/dev", "/tmp"};
+        // One that cannot be entered is told as that, a step later.
+        if (directory != "/" && ::access(directory.c_str(), X_OK) == 0) writable.push_back(directory);
+        if (auto failed = restrictByLandlock(writable)) return failed;
+        return installFilter(plan_.filter);
+    }
+
     void start(const JailRun& command, const std::vector<Descriptor>& stdio) {
         Launch launch = prepareLaunch(command, stdio);
+        launch.bare = plan_.setup.bare;
         started_.nanos = bootNanos();
         command_ = startCommand(launch);
         if (command_ < 0) fail(failure("start", command.program));
@@ -247,7 +276,7 @@ class Init {
             const pid_t child = ::waitpid(-1, &status, WNOHANG);
             if (child <= 0) return;
             if (child != command_) continue;
-            InitEnded ended{bootNanos(), status, countProcesses(), {}};
+            InitEnded ended{bootNanos(), status, countProcesses(plan_.setup.bare), {}};
             ::getrusage(RUSAGE_CHILDREN, &ended.usage);
             send(JailMessage::kEnded, ended);
             ::_exit(0);

@@ -212,10 +212,12 @@ std::string encode(const JailSetup& setup) {
     Writer writer;
     writer.number(setup.uid);
     writer.number(setup.gid);
+    writer.flag(setup.bare);
     writer.flag(setup.hostNetwork);
     writer.flag(setup.diskBacked);
     writer.text(setup.hostname);
     writer.text(setup.cgroupRoot);
+    writer.text(setup.userManager);
     writer.number(setup.overlays.size());
     for (const JailOverlay& overlay : setup.overlays) {
         writer.text(overlay.target);
@@ -254,10 +256,12 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     JailSetup setup;
     setup.uid = reader.small();
     setup.gid = reader.small();
+    setup.bare = reader.flag();
     setup.hostNetwork = reader.flag();
     setup.diskBacked = reader.flag();
     setup.hostname = reader.text();
     setup.cgroupRoot = reader.text();
+    setup.userManager = reader.text();
     setup.overlays = reader.list<JailOverlay>([&] { return readOverlay(reader); });
     setup.binds = reader.list<JailBind>([&] { return readBind(reader); });
     setup.privates = reader.list<JailPrivate>([&] { return readPrivate(reader); });
@@ -278,6 +282,8 @@ std::string encode(const JailRun& run) {
     writer.number(run.graceMillis);
     writer.number(run.umask);
     writer.flag(run.terminal);
+    writer.number(run.rows);
+    writer.number(run.columns);
     return writer.take();
 }
 
@@ -291,6 +297,8 @@ std::optional<JailRun> decodeRun(std::string_view body) {
     run.graceMillis = reader.number();
     run.umask = reader.small(0777);
     run.terminal = reader.flag();
+    run.rows = reader.small(0xffff);
+    run.columns = reader.small(0xffff);
     return whole(reader, std::move(run));
 }
 
@@ -298,6 +306,7 @@ std::string encode(const JailReady& ready) {
     Writer writer;
     for (const Enforcer by : ready.enforcers) writer.number(static_cast<std::uint64_t>(by));
     writer.number(ready.landlockAbi);
+    writer.text(ready.shortfall);
     return writer.take();
 }
 
@@ -306,6 +315,7 @@ std::optional<JailReady> decodeReady(std::string_view body) {
     JailReady ready;
     for (Enforcer& by : ready.enforcers) by = static_cast<Enforcer>(reader.small(kEnforcerNames.size() - 1));
     ready.landlockAbi = reader.small();
+    ready.shortfall = reader.text();
     return whole(reader, ready);
 }
 
@@ -400,6 +410,8 @@ std::optional<JailHeader> decodeHeader(std::string_view bytes) {
 
 std::optional<std::string> objection(const JailSetup& setup) {
     std::vector<std::string> targets = targetsOf(setup);
+    if (setup.bare && !targets.empty()) return "'" + targets.front() + "' cannot be shown otherwise than it is";
+    if (setup.bare && setup.uid == 0) return "without a boundary nothing is run as root";
     for (const std::string& target : targets)
         if (auto reason = targetObjection(target)) return reason;
     std::sort(targets.begin(), targets.end());

@@ -76,10 +76,13 @@ struct JailFile {
 struct JailSetup {
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
+    /// The host as it is: no namespaces, nothing shown or hidden; limits, Landlock and the filter only.
+    bool bare = false;
     bool hostNetwork = false;
     bool diskBacked = false;  ///< the caller's upper directories lie on a file system that bounds them
     std::string hostname;
     std::string cgroupRoot;
+    std::string userManager;  ///< socket of who may hand out control groups; empty: nobody
     std::vector<JailOverlay> overlays;
     std::vector<JailBind> binds;
     std::vector<JailPrivate> privates;
@@ -101,6 +104,9 @@ struct JailRun {
     std::uint64_t graceMillis = 0;
     std::uint32_t umask = 022;
     bool terminal = false;  ///< no descriptors come with it; the jail makes a terminal and hands its other end back
+    /// Of that terminal, before the command can look.
+    std::uint32_t rows = 0;
+    std::uint32_t columns = 0;
 
     bool operator==(const JailRun&) const = default;
 };
@@ -108,6 +114,7 @@ struct JailRun {
 struct JailReady {
     std::array<Enforcer, kLimitNames.size()> enforcers{};
     std::uint32_t landlockAbi = 0;
+    std::string shortfall;  ///< why a limit has no control group, if one has none
 
     bool operator==(const JailReady&) const = default;
 };

@@ -67,6 +67,15 @@ int proveNoNetwork(const char* port) {
     return finding(routes == 0, "routes", std::to_string(routes)) && good ? 0 : 1;
 }
 
+// Nothing that could reach anybody can even be made, of whatever family; a pair of sockets reaches only itself.
+int proveNoSockets() {
+    int made = 0;
+    for (int family = 0; family <= AF_MAX; ++family)
+        for (const int kind : {SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET})
+            if (::socket(family, kind, 0) >= 0 || errno != EPERM) ++made;
+    return finding(made == 0, "kinds of sockets that are not refused, of every family", std::to_string(made)) ? 0 : 1;
+}
+
 bool isReadOnly(const char* path) {
     struct statvfs info {};
     const bool good = ::statvfs(path, &info) != 0 || (info.f_flag & ST_RDONLY) != 0;
@@ -102,15 +111,18 @@ int provePrivateProcesses(const char* hostPid) {
 
 int proveKernelFilter() {
     const std::string status = readText("/proc/self/status").value_or("");
-    const auto line = [&](const char* key, const char* value) {
-        const std::size_t at = status.find(key);
-        const std::string seen = at == std::string::npos ? "missing" : status.substr(at, status.find('\n', at) - at);
-        return finding(seen.ends_with(value), key, seen);
+    const auto line = [&](const std::string& key, const std::string& value) {
+        const std::string start = "\n" + key + ":\t";
+        const std::size_t at = status.find(start);
+        const std::size_t from = at == std::string::npos ? at : at + start.size();
+        const std::string seen =
+            at == std::string::npos ? "missing" : status.substr(from, status.find('\n', from) - from);
+        return finding(seen == value, key.c_str(), seen);
     };
-    bool good = line("Seccomp:", "\t2");
-    good = line("NoNewPrivs:", "\t1") && good;
-    for (const char* set : {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"})
-        good = line(set, "\t0000000000000000") && good;
+    bool good = line("Seccomp", "2");
+    good = line("NoNewPrivs", "1") && good;
+    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
+        good = line(set, "0000000000000000") && good;
     good = refused("bpf", ::syscall(SYS_bpf, 0, nullptr, 0), {EPERM}) && good;
     good = refused("a new user namespace", ::unshare(CLONE_NEWUSER), {EPERM}) && good;
     good = refused("clone3", ::syscall(SYS_clone3, nullptr, 0), {ENOSYS}) && good;
@@ -185,6 +197,7 @@ int leaveSomethingBehind() {
 int prove(const char* what, const char* argument) {
     const std::string question = what;
     if (question == "no-network") return proveNoNetwork(argument);
+    if (question == "no-sockets") return proveNoSockets();
     if (question == "read-only-host") return proveReadOnlyHost(argument);
     if (question == "private-processes") return provePrivateProcesses(argument);
     if (question == "kernel-filter") return proveKernelFilter();

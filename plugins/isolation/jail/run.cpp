@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "plugins/isolation/jail/channel.h"
+#include "plugins/isolation/jail/descendants.h"
 #include "plugins/isolation/jail/watch.h"
 
 namespace gradus {
@@ -114,6 +115,7 @@ bool SupervisedRun::finish() {
     int status = 0;
     while (::wait4(init_, &status, 0, &usage) < 0 && errno == EINTR) continue;
     reaped_ = true;
+    if (plan_.setup.bare) endDescendants();
     if (alone) return !engineGone_;
     readInit();  // what it said last
     report(usage);
@@ -122,7 +124,8 @@ bool SupervisedRun::finish() {
 
 // The old call where it is enough: container runtimes refuse clone3, because they cannot look into it.
 pid_t SupervisedRun::cloneInit() {
-    const std::uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_PIDFD;
+    const std::uint64_t flags =
+        plan_.setup.bare ? CLONE_PIDFD : CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_PIDFD;
     int pidfd = -1;
     long pid = 0;
     if (!context_.tools.unified) {
@@ -272,7 +275,8 @@ void SupervisedRun::onTick() {
 
 // The memory in use now; peaks are kept.
 std::uint64_t SupervisedRun::look() {
-    const Usage usage = measure(proc_.get(), limitOf(LimitName::kMemory).value_or(~std::uint64_t{0}));
+    const Usage usage =
+        measure(proc_.get(), limitOf(LimitName::kMemory).value_or(~std::uint64_t{0}), plan_.setup.bare ? init_ : 0);
     watchedMemory_ = std::max(watchedMemory_, usage.memoryBytes);
     watchedTasks_ = std::max(watchedTasks_, usage.tasks);
     watchedCpu_ = std::max(watchedCpu_, usage.cpuNanos);

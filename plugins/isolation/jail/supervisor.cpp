@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "plugins/isolation/jail/delegation.h"
 #include "plugins/isolation/jail/filter.h"
 #include "plugins/isolation/jail/identity.h"
 #include "plugins/isolation/jail/init.h"
@@ -24,6 +25,12 @@ namespace {
 void forgetMemoryPrivilege() {
     const std::optional<std::string> score = readText("/proc/self/oom_score_adj");
     if (score && !score->empty() && score->front() == '-') writeText("/proc/self/oom_score_adj", "0");
+}
+
+// Root of a user namespace that somebody else made can do no more than an ordinary user: its map is not the whole one.
+bool isMachineRoot() {
+    const std::vector<std::string> map = splitWords(readText("/proc/self/uid_map").value_or(""), " \n");
+    return ::geteuid() == 0 && (map.size() != 3 || map[2] == "4294967295");
 }
 
 // A command may open /proc/self/fd/1 anew (/dev/stdout), which asks the pipe's owner and mode.
@@ -99,6 +106,7 @@ bool Supervisor::answerSetup(const JailFrame& frame) {
     JailReady ready;
     ready.enforcers = enforcers_;
     ready.landlockAbi = landlockAbi();
+    ready.shortfall = shortfall_;
     std::vector<int> uppers;
     for (const Descriptor& upper : skeleton_.uppers) uppers.push_back(upper.get());
     if (!sendFrame(control_, JailMessage::kReady, encode(ready), uppers)) return false;
@@ -132,7 +140,7 @@ void Supervisor::makeRules(const JailSetup& setup) {
 }
 
 Attempt Supervisor::checkIdentity(const JailSetup& setup) {
-    rootless_ = ::geteuid() != 0;
+    rootless_ = !isMachineRoot();
     if (rootless_ && (setup.uid != ::geteuid() || setup.gid != ::getegid()))
         return failure("identity", "an ordinary user can run commands only as itself", EPERM);
     return std::nullopt;
@@ -145,10 +153,18 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
     setup_ = setup;
     if (auto failed = checkIdentity(setup)) return failed;
     if (auto failed = holdLimits()) return failed;
+    if (setup.bare) return enterBare();
     if (!host_)
         if (auto failed = enterHost()) return failed;
     if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
     return buildSkeleton(setup_, rootless_, *host_, skeleton_);
+}
+
+// Without a pid namespace, what detaches from its command comes to us and is ended here.
+Attempt Supervisor::enterBare() const {
+    if (!rootless_) forgetMemoryPrivilege();
+    if (::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) return failure("start", "adopt orphans");
+    return std::nullopt;
 }
 
 // Once for all sandboxes of this jail.
@@ -163,8 +179,8 @@ Attempt Supervisor::enterHost() {
 }
 
 bool Supervisor::scratchHoldsDisk() const {
-    return std::all_of(setup_.overlays.begin(), setup_.overlays.end(),
-                       [](const JailOverlay& overlay) { return overlay.upper.empty(); });
+    return !setup_.bare && std::all_of(setup_.overlays.begin(), setup_.overlays.end(),
+                                       [](const JailOverlay& overlay) { return overlay.upper.empty(); });
 }
 
 // Who holds a limit that no control group holds.
@@ -173,9 +189,9 @@ Enforcer Supervisor::standIn(LimitName name) const {
         case LimitName::kMemory:
         case LimitName::kCpuTime:
             return Enforcer::kWatch;
-        // Counted per user namespace, and not at all for root.
+        // Counted per user namespace, and not at all for root. Without one, all that the user runs anywhere counts.
         case LimitName::kTasks:
-            return setup_.uid != 0 ? Enforcer::kRlimit : Enforcer::kNone;
+            return setup_.uid != 0 && !setup_.bare ? Enforcer::kRlimit : Enforcer::kNone;
         case LimitName::kDisk:
             if (scratchHoldsDisk()) return Enforcer::kTmpfs;
             return setup_.diskBacked ? Enforcer::kBacking : Enforcer::kNone;
@@ -192,20 +208,46 @@ Enforcer Supervisor::standIn(LimitName name) const {
     return Enforcer::kNone;
 }
 
+void Supervisor::makeGroups(const std::string& own) {
+    if (cgroups_) removeSoon(*cgroups_);
+    const std::uint64_t start = startTime(::getpid()).value_or(0);
+    cgroups_ = std::make_unique<Cgroups>(files_, setup_.cgroupRoot, own, cgroupName(::getpid(), start, 0));
+    cgroups_->create(cgroupLimits_, cgroupScratch_);
+    shortfall_ = isShortOfGroups(false) ? cgroups_->reason() : std::string();
+}
+
+// The number of tasks is bounded without a group just as well, as long as the command is an ordinary user.
+bool Supervisor::isShortOfGroups(bool onlyRequired) const {
+    for (const LimitName name : {LimitName::kMemory, LimitName::kCpuTime, LimitName::kCpuShare}) {
+        const std::optional<Limit>& limit = cgroupLimits_[name];
+        if (limit && (limit->required || !onlyRequired) && cgroups_->enforcer(name) == Enforcer::kNone) return true;
+    }
+    return false;
+}
+
+// Takes milliseconds, so only for a limit that somebody insists on; others are watched.
+void Supervisor::askForScope() {
+    SystemdUserManager manager(setup_.userManager);
+    const Delegation delegation{files_, manager, setup_.cgroupRoot};
+    std::string own;
+    const pid_t pid = ::getpid();
+    if (const auto failed = enterDelegatedScope(delegation, pid, startTime(pid).value_or(0), own)) {
+        shortfall_ += "; " + failed->step + ": " + failed->detail;
+        return;
+    }
+    makeGroups(own);
+}
+
 // Groups are made before the host's tree is out of view, and again only when another sandbox needs others.
 Attempt Supervisor::holdLimits() {
     const std::optional<Limit>& disk = setup_.limits[LimitName::kDisk];
     // Pages of the scratch space are charged as memory: room for both, or the disk limit would be an early death.
     const std::uint64_t scratch = disk && scratchHoldsDisk() ? disk->value : 0;
     if (!tools_ || setup_.limits != cgroupLimits_ || scratch != cgroupScratch_) {
-        if (cgroups_) removeSoon(*cgroups_);
-        const std::optional<std::string> own = readText("/proc/self/cgroup");
-        const std::uint64_t start = startTime(::getpid()).value_or(0);
-        cgroups_ =
-            std::make_unique<Cgroups>(files_, setup_.cgroupRoot, own.value_or(""), cgroupName(::getpid(), start, 0));
-        cgroups_->create(setup_.limits, scratch);
         cgroupLimits_ = setup_.limits;
         cgroupScratch_ = scratch;
+        makeGroups(readText("/proc/self/cgroup").value_or(""));
+        if (isShortOfGroups(true) && rootless_ && !setup_.userManager.empty()) askForScope();
         cgroups_->holdOpen();
         tools_ = std::make_unique<RunTools>();
         if (auto failed = openRunTools(*cgroups_, cgroups_->enforcer(LimitName::kMemory), *tools_)) return failed;
@@ -224,8 +266,8 @@ Attempt Supervisor::checkLimits() const {
     for (std::size_t i = 0; i < kLimitNames.size(); ++i) {
         const LimitName name = static_cast<LimitName>(i);
         if (!setup_.limits[name] || !setup_.limits[name]->required || enforcers_[i] != Enforcer::kNone) continue;
-        const std::string reason =
-            name == LimitName::kDisk ? "its layers lie on a file system without a quota" : cgroups_->reason();
+        std::string reason = shortfall_;
+        if (name == LimitName::kDisk) reason = "what is written lies on a file system without a quota";
         return failure("limits", std::string(kLimitNames[i]) + " cannot be enforced here: " + reason, EOPNOTSUPP);
     }
     return std::nullopt;
@@ -260,13 +302,17 @@ void Supervisor::answerPrepare() {
 }
 
 // A terminal of the sandbox's own: the command has one end as its three descriptors, the engine gets the other.
-std::vector<int> Supervisor::makeTerminal(std::vector<Descriptor>& ends) {
+std::vector<int> Supervisor::makeTerminal(const JailRun& run, std::vector<Descriptor>& ends) {
     ends.push_back(openPath(AT_FDCWD, "/dev/pts/ptmx", O_RDWR | O_NOCTTY));
     const int unlocked = 0;
     if (!ends[0] || ::ioctl(ends[0].get(), TIOCSPTLCK, &unlocked) != 0) return {};
     ends.emplace_back(::ioctl(ends[0].get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
     if (!ends[1]) return {};
     if (!rootless_ && ::fchown(ends[1].get(), setup_.uid, setup_.gid) != 0) return {};
+    winsize size{};
+    size.ws_row = static_cast<unsigned short>(run.rows);
+    size.ws_col = static_cast<unsigned short>(run.columns);
+    ::ioctl(ends[0].get(), TIOCSWINSZ, &size);
     sendFrame(control_, JailMessage::kTerminal, {}, {ends[0].get()});
     return {ends[1].get(), ends[1].get(), ends[1].get()};
 }
@@ -293,7 +339,7 @@ bool Supervisor::answerRun(JailFrame& frame) {
     std::vector<Descriptor> ends;
     std::vector<int> stdio;
     if (run->terminal) {
-        stdio = makeTerminal(ends);
+        stdio = makeTerminal(*run, ends);
         if (stdio.empty()) {
             sendFailure(failure("terminal", "cannot be made"));
             return true;
@@ -314,6 +360,7 @@ void Supervisor::sendFailure(const Failure& failed) const { sendFrame(control_, 
 bool Supervisor::answerReset() {
     prepared_.reset();
     built_ = false;
+    if (!host_) return false;
     if (auto failed = dropSkeleton(*host_, skeleton_)) return false;
     if (setup_.hostNetwork || !isUntouched(interfaces_)) return false;
     return sendFrame(control_, JailMessage::kIdle, {});

@@ -39,14 +39,18 @@ class Supervisor {
     Attempt expect(const JailSetup& setup);
     void makeRules(const JailSetup& setup);
     Attempt checkIdentity(const JailSetup& setup);
+    Attempt enterBare() const;
     Attempt enterHost();
     Attempt holdLimits();
+    void makeGroups(const std::string& own);
+    bool isShortOfGroups(bool onlyRequired) const;
+    void askForScope();
     Attempt checkLimits() const;
     Enforcer standIn(LimitName name) const;
     bool scratchHoldsDisk() const;
     ProcessLimits processLimits() const;
     std::unique_ptr<SupervisedRun> makeRun();
-    std::vector<int> makeTerminal(std::vector<Descriptor>& ends);
+    std::vector<int> makeTerminal(const JailRun& run, std::vector<Descriptor>& ends);
     void sendFailure(const Failure& failed) const;
     void cleanUp();
 
@@ -59,6 +63,7 @@ class Supervisor {
     std::unique_ptr<RunTools> tools_;
     Limits cgroupLimits_;  ///< what the groups were made for, with the room for the scratch space
     std::uint64_t cgroupScratch_ = 0;
+    std::string shortfall_;  ///< why a limit has no group, where one has none
     std::array<Enforcer, kLimitNames.size()> enforcers_{};
     std::optional<HostView> host_;
     Descriptor interfaces_;  ///< /proc/net/dev of the sandbox's network

@@ -8,12 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "plugins/isolation/jail/descendants.h"
+
 namespace gradus {
 
 namespace {
 
-std::vector<std::string> processes(int proc) {
+std::vector<std::string> processes(int proc, pid_t ancestor) {
     std::vector<std::string> names;
+    if (ancestor != 0) {
+        names.push_back(std::to_string(ancestor));
+        for (const pid_t pid : descendantsOf(ancestor)) names.push_back(std::to_string(pid));
+        return names;
+    }
     const int copy = ::openat(proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (copy < 0) return names;
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(copy), &::closedir);
@@ -46,9 +53,9 @@ std::uint64_t dividedMemory(int proc, const std::vector<std::string>& pids) {
 
 }  // namespace
 
-Usage measure(int proc, std::uint64_t memoryLimit) {
+Usage measure(int proc, std::uint64_t memoryLimit, pid_t ancestor) {
     Usage usage;
-    const std::vector<std::string> pids = processes(proc);
+    const std::vector<std::string> pids = processes(proc, ancestor);
     for (const std::string& pid : pids) {
         if (const auto status = readTextAt(proc, pid + "/status")) {
             usage.memoryBytes += kilobytes(*status, "RssAnon:") + kilobytes(*status, "RssShmem:");

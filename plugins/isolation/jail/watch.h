@@ -15,7 +15,7 @@ struct Usage {
 };
 
 /// `memoryLimit`: shared pages are divided among their users only when the cheap sum exceeds it, because that takes a
-/// walk over every page table.
-Usage measure(int proc, std::uint64_t memoryLimit);
+/// walk over every page table. `ancestor`: only what comes of it is counted; 0: all that /proc shows.
+Usage measure(int proc, std::uint64_t memoryLimit, pid_t ancestor = 0);
 
 }  // namespace gradus

@@ -22,7 +22,7 @@ class FakeHost final : public Host {
     Sink& out() override { return outText; }
     Sink& err() override { return errText; }
     Terminal terminal() const override { return facts; }
-    std::optional<std::string> ask(const std::string& question) override {
+    std::optional<std::string> ask(const std::string& question, const std::stop_token& /*stop*/) override {
         errText.text += question;
         return answer;
     }

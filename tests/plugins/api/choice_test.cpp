@@ -158,7 +158,8 @@ TEST(BackendRegistry, HasTheBuiltInOnesInOrderAndRefusesATakenName) {
     Registry registry;
     addBuiltinBackends(registry);
     ASSERT_FALSE(registry.backends().empty());
-    EXPECT_EQ(registry.backends().back().name, "namespaces");
+    EXPECT_EQ(registry.backends().front().name, "namespaces");
+    EXPECT_EQ(registry.backends().back().name, "process") << "the weakest is the last resort";
     EXPECT_THROW(registry.addBackend({"namespaces", nullptr}), Error);
 }
 

@@ -36,16 +36,17 @@ class Lifecycle : public SandboxTest {
         return ::poll(&event, 1, millis) > 0;
     }
 
-    /// Seconds within which 99 of 100 processes start and end, at least fifty of them and as long as `goOn` says.
+    /// Seconds that processes take to start and end, one after another: so many, and further ones while `goOn` says.
     template <typename GoOn>
-    static double slowestSpawn(GoOn goOn) {
-        std::vector<double> times;
-        while (times.size() < 50 || (goOn() && times.size() < 5000)) {
+    static void spawn(std::size_t count, GoOn goOn, std::vector<double>& times) {
+        for (std::size_t i = 0; i < count || (goOn() && i < 20'000); ++i) {
             const auto begin = std::chrono::steady_clock::now();
             ChildProcess child(ChildPlan{"/bin/true", {"true"}, {}, {}});
             child.wait(Milliseconds(10'000));
             times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
         }
+    }
+    static double slowest(std::vector<double> times) {
         std::sort(times.begin(), times.end());
         return times[times.size() * 99 / 100];
     }
@@ -132,7 +133,7 @@ TEST_F(Lifecycle, DiesWithTheJailAndSaysSo) {
 TEST_F(Lifecycle, AGroupLeftByADeadJailIsRemoved) {
     GRADUS_CASES("R12");
     if (!isRoot()) GTEST_SKIP() << "only root has control groups here";
-    const std::string pids = "/sys/fs/cgroup/pids";
+    const std::string pids = ownGroup("pids");
     if (!fs::exists(pids + "/tasks")) GTEST_SKIP() << "this machine has no old pids hierarchy";
     const std::string dead = pids + "/" + cgroupName(4'000'000, 1, 0);
     const std::string living = pids + "/" + cgroupName(::getpid(), *startTime(::getpid()), 7);
@@ -180,7 +181,7 @@ TEST_F(Lifecycle, AbuseInEightSandboxesAtOnceEndsEachByItsOwnLimit) {
     };
     const Verdict memoryEnd = isRoot() ? Verdict::kOom : Verdict::kFailed;
     const Verdict taskEnd = isRoot() ? Verdict::kLimit : Verdict::kFailed;
-    Limits spinLimits = limitsOf({{LimitName::kWallTime, 1500}});
+    Limits spinLimits = limitsOf({{LimitName::kWallTime, isRoot() ? 1500U : 60'000U}});
     if (isRoot()) spinLimits[LimitName::kCpuShare] = Limit{25, true};
     if (!isRoot()) spinLimits[LimitName::kCpuTime] = Limit{300, true};
     std::vector<Abuse> abuses = {
@@ -193,7 +194,9 @@ TEST_F(Lifecycle, AbuseInEightSandboxesAtOnceEndsEachByItsOwnLimit) {
         {guest({"spin", "8", "60000"}), spinLimits, isRoot() ? Verdict::kTimeout : Verdict::kLimit},
         {guest({"detach", "20000"}), {}, Verdict::kOk},
         {guest({"stubborn"}), limitsOf({{LimitName::kWallTime, 500}}), Verdict::kTimeout}};
-    const double idle = slowestSpawn([] { return false; });
+    const auto never = [] { return false; };
+    std::vector<double> idle;
+    spawn(300, never, idle);
     std::vector<std::future<Outcome>> results;
     const auto commit = [this](Abuse& abuse) {
         const HostProject project(someone());
@@ -207,16 +210,19 @@ TEST_F(Lifecycle, AbuseInEightSandboxesAtOnceEndsEachByItsOwnLimit) {
             return result.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
         });
     };
-    const double meanwhile = slowestSpawn(stillAtIt);
-    RecordProperty("slowest_spawn_ratio", std::to_string(meanwhile / idle));
-    // Where nothing holds the share of the machine, the kernel's scheduler alone is fair; and so it is on a shared one.
-    if (isRoot()) {
-        EXPECT_LE(meanwhile, 5 * std::max(idle, 0.004)) << "the host suffers; idle " << idle << " s";
-    }
+    std::vector<double> meanwhile;
+    spawn(100, stillAtIt, meanwhile);
     for (std::size_t i = 0; i < abuses.size(); ++i) {
         const Outcome outcome = results[i].get();
         EXPECT_EQ(outcome.verdict, abuses[i].end) << abuses[i].command.arguments[1] << ": " << describe(outcome);
     }
+    // Before and after: whatever else this machine does is in both figures.
+    spawn(300, never, idle);
+    const double ratio = slowest(meanwhile) / slowest(idle);
+    RecordProperty("slowest_spawn_ratio", std::to_string(ratio));
+    std::printf("p99 of /bin/true: idle %.2f ms, meanwhile %.2f ms over %zu, %.1fx\n", slowest(idle) * 1e3,
+                slowest(meanwhile) * 1e3, meanwhile.size(), ratio);
+    EXPECT_LE(ratio, 5) << "the host suffers";
 }
 
 // A worker thread that opened a sandbox may end before it: nothing is tied to a thread.

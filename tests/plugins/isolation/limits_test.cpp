@@ -167,7 +167,7 @@ TEST_F(Limited, MemoryBeyondTheLimitIsOutOfMemory) {
 TEST_F(Limited, MemoryOfAllProcessesTogetherIsBounded) {
     GRADUS_CASES("R7");
     const Limits limits = limitsOf({{LimitName::kMemory, 64 * kMebibyte}});
-    const Outcome many = runShell("for i in 1 2 3 4; do /run/guest use-shared 40 & done; wait", limits);
+    const Outcome many = runShell("for i in 1 2 3 4; do " + guestProgram() + " use-shared 40 & done; wait", limits);
     EXPECT_EQ(many.verdict, Verdict::kOom) << describe(many);
     EXPECT_LT(many.wallMillis, 2000U) << "the rest of the tree was left to run on";
 }
@@ -218,7 +218,7 @@ TEST_F(Limited, CoreDumpsAreOff) {
     const Outcome outcome = runGuest({"limits"});
     EXPECT_NE(outcome.out.text().find("core 1\n"), std::string::npos) << describe(outcome);
     EXPECT_NE(outcome.out.text().find("rtprio 0\n"), std::string::npos) << describe(outcome);
-    const Outcome crashed = runShell("/run/guest raise 11; ls -A | grep -c core");
+    const Outcome crashed = runShell(guestProgram() + " raise 11; ls -A | grep -c core");
     EXPECT_EQ(crashed.out.text(), "0\n") << describe(crashed);
 }
 
@@ -248,7 +248,7 @@ TEST_F(Limited, WithoutControlGroupsAWatcherEndsAnExcess) {
     const Limits limits =
         limitsOf({{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kCpuTime, 1000}, {LimitName::kWallTime, 20'000}});
     const auto sandbox = bare.open(workspaceOf(project), limits, Network::kNone, someone());
-    const Outcome memory = sandbox->run(shell("/run/guest use-shared 100"));
+    const Outcome memory = sandbox->run(shell(guestProgram() + " use-shared 100"));
     EXPECT_EQ(memory.verdict, Verdict::kOom) << describe(memory);
     EXPECT_EQ(reportOf(memory, LimitName::kMemory).enforcedBy, Enforcer::kWatch);
     const Outcome cpu = sandbox->run(guest({"spin", "2", "8000"}));

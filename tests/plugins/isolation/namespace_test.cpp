@@ -234,7 +234,7 @@ TEST_F(Isolation, PidOneCannotBeLookedInto) {
 TEST_F(Isolation, AnOrdinaryUserCanOnlyBeItself) {
     if (isRoot()) GTEST_SKIP() << "root may run commands as anybody";
     const HostProject project(someone());
-    EXPECT_THROW(backend().open(workspaceOf(project), {}, Network::kNone, {0, 0}), SetupError);
+    EXPECT_THROW(backend().open(workspaceOf(project), {}, Network::kNone, {4711, 4711}), SetupError);
 }
 
 }  // namespace

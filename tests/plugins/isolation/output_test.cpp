@@ -63,7 +63,7 @@ TEST_F(Output, AFloodIsCountedExactlyAndKeptWithinItsBudget) {
 
 TEST_F(Output, TheTwoStreamsHaveBudgetsOfTheirOwn) {
     const HostProject project(someone());
-    Command command = shell("/run/guest output 100000 1; echo last words >&2");
+    Command command = shell(guestProgram() + " output 100000 1; echo last words >&2");
     command.keepOut = {10, 10};
     const Outcome outcome = open(project)->run(command);
     EXPECT_TRUE(outcome.out.truncated);

@@ -23,6 +23,7 @@ JailSetup sampleSetup() {
     setup.hostNetwork = true;
     setup.hostname = "sandbox";
     setup.cgroupRoot = "/sys/fs/cgroup";
+    setup.userManager = "/run/user/1000/bus";
     setup.overlays = {{"/srv/shop", {"/srv/a", "/srv/shop"}, "/x/upper", "/x/work", false},
                       {"/opt", {"/opt"}, "", "", true}};
     setup.binds = {{"/etc/hosts", "/run/hosts", true}};
@@ -34,7 +35,9 @@ JailSetup sampleSetup() {
     return setup;
 }
 
-JailRun sampleRun() { return {"/bin/sh", {"sh", "-c", "echo \xff"}, {"A=1", "B="}, "/srv/shop", 250}; }
+JailRun sampleRun() {
+    return {"/bin/sh", {"sh", "-c", "echo \xff"}, {"A=1", "B="}, "/srv/shop", 250, 022, true, 24, 80};
+}
 
 TEST(JailProtocol, WhatIsWrittenIsRead) {
     EXPECT_EQ(decodeSetup(encode(sampleSetup())), sampleSetup());
@@ -52,6 +55,7 @@ TEST(JailProtocol, WhatIsWrittenIsRead) {
     EXPECT_EQ(decodeStarted(encode(started)), started);
     JailReady ready;
     ready.enforcers[2] = Enforcer::kTmpfs;
+    ready.shortfall = "no rights";
     EXPECT_EQ(decodeReady(encode(ready)), ready);
     const auto failed = decodeFailed(encode(Failure{"mount overlay", 22, "/srv"}));
     ASSERT_TRUE(failed);

@@ -118,5 +118,25 @@ TEST(SandboxRules, FilesWithErrorsGiveNone) {
     EXPECT_NE(refusal({}, "[pipeline\n").find("gradus policy lint"), std::string::npos);
 }
 
+TEST(SandboxRules, WhatMayBeShownIsBoundedByPolicyAndCeiling) {
+    constexpr const char* kShows = R"(
+[pipeline]
+name = "shop"
+stages = ["sandbox"]
+[sandbox]
+show = ["/srv/fixtures", "/srv/keys"]
+[check.t]
+run = "true"
+[policy.narrow]
+show = ["/srv/fixtures"]
+)";
+    EXPECT_EQ(rulesFor({}, kShows).list("show"), (std::vector<std::string>{"/srv/fixtures", "/srv/keys"}));
+    SandboxWish wish;
+    wish.policy = "narrow";
+    EXPECT_EQ(rulesFor(wish, kShows).list("show"), std::vector<std::string>{"/srv/fixtures"});
+    EXPECT_TRUE(rulesFor({}, kShows, "show = []\n").list("show").empty());
+    EXPECT_TRUE(rulesFor({}, kShop, "show = [\"/srv/keys\"]\n").list("show").empty()) << "nobody asked for it";
+}
+
 }  // namespace
 }  // namespace gradus

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "store/file.h"
@@ -243,6 +245,69 @@ TEST_F(CloneCommit, ManyAtOnceMakeOneAndTheDeadLeaveNone) {
     git(home, "git add -A && git commit -qm second");
     materialise(home.project(), "HEAD", cacheOf(home));
     EXPECT_EQ(std::distance(fs::directory_iterator(cacheOf(home)), fs::directory_iterator()), 2);
+}
+
+// Old, and nobody's: only then it goes; and whoever comes at that very moment has a whole tree all the same.
+TEST_F(CloneCommit, OnlyATreeThatIsOldAndNobodysIsCollected) {
+    const FakeHome home(someone());
+    start(home);
+    git(home, "git add -A && git commit -qm first");
+    const fs::path trash = home.path() / "trash";
+    fs::create_directory(trash);
+    const Time now = SystemClock().now();
+    bool needed = false;
+    std::string asked;
+    const auto collect = [&](Time before) {
+        return collectCommits(
+            cacheOf(home), before,
+            [&](const std::string& commit) {
+                asked = commit;
+                return needed;
+            },
+            trash);
+    };
+    std::optional<MaterialisedCommit> made = materialise(home.project(), "HEAD", cacheOf(home));
+    EXPECT_EQ(collect(now + std::chrono::hours(1)), 0U) << "it is held";
+    EXPECT_EQ(asked, "");
+    const std::string commit = made->commit;
+    made.reset();
+    EXPECT_EQ(collect(now - std::chrono::hours(1)), 0U) << "it is young";
+    needed = true;
+    EXPECT_EQ(collect(now + std::chrono::hours(1)), 0U) << "something stands on it";
+    EXPECT_EQ(asked, commit);
+    needed = false;
+    EXPECT_EQ(collect(now + std::chrono::hours(1)), 1U);
+    EXPECT_EQ(std::distance(fs::directory_iterator(trash), fs::directory_iterator()), 1);
+    made = materialise(home.project(), "HEAD", cacheOf(home));
+    EXPECT_TRUE(fs::exists(made->tree / "README.md"));
+}
+
+TEST_F(CloneCommit, CollectingBesideUsersNeverTakesATreeFromUnderOne) {
+    const FakeHome home(someone());
+    start(home);
+    git(home, "git add -A && git commit -qm first");
+    const fs::path trash = home.path() / "trash";
+    fs::create_directory(trash);
+    std::atomic<bool> done{false};
+    std::thread collector([&] {
+        while (!done)
+            collectCommits(
+                cacheOf(home), SystemClock().now() + std::chrono::hours(1), [](const std::string&) { return false; },
+                trash);
+    });
+    std::vector<std::thread> users;
+    std::atomic<int> lost{0};
+    for (int i = 0; i < 3; ++i)
+        users.emplace_back([&] {
+            for (int round = 0; round < 10; ++round) {
+                const MaterialisedCommit made = materialise(home.project(), "HEAD", cacheOf(home));
+                if (!fs::exists(made.tree / "README.md")) ++lost;
+            }
+        });
+    for (std::thread& user : users) user.join();
+    done = true;
+    collector.join();
+    EXPECT_EQ(lost, 0);
 }
 
 }  // namespace

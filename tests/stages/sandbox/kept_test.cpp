@@ -371,5 +371,34 @@ TEST_F(KeptTest, ManyAtOnceDoNotMixUp) {  // R15
     expectConsistent();
 }
 
+TEST_F(KeptTest, ATreeOfACommitGoesWhenNothingStandsOnItAnyMore) {
+    const auto git = [&](const std::string& words) {
+        return std::system(("git -C " + project_.path().native() +
+                            " -c safe.directory='*' -c user.name=a -c user.email=a@a " + words + " >/dev/null 2>&1")
+                               .c_str()) == 0;
+    };
+    ASSERT_TRUE(git("init") && git("add -A") && git("commit -m first"));
+    ASSERT_EQ(
+        std::system(("chown -R --reference=" + project_.path().native() + " " + project_.path().native()).c_str()), 0);
+    CreateRequest request;
+    request.project = project_.path();
+    request.commit = "HEAD";
+    request.lifetime = std::chrono::hours(24 * 3000);
+    const SandboxRecord sandbox = sandboxes().create(request);
+    const auto trees = [&] {
+        return std::distance(fs::directory_iterator(state_.root / "commits"), fs::directory_iterator());
+    };
+    EXPECT_EQ(trees(), 1);
+    clock_.set(systemClock_.now() + std::chrono::hours(24 * 8));
+    EXPECT_EQ(sandboxes().collect().commits, 0U) << "a sandbox stands on it";
+    EXPECT_EQ(exec(sandbox.id, "cat README.md"), "hello\n");
+    sandboxes().remove(sandbox.id);
+    clock_.set(systemClock_.now());
+    EXPECT_EQ(sandboxes().collect().commits, 0U) << "it was used a moment ago";
+    clock_.set(systemClock_.now() + std::chrono::hours(24 * 8));
+    EXPECT_EQ(sandboxes().collect().commits, 1U);
+    EXPECT_EQ(trees(), 0);
+}
+
 }  // namespace
 }  // namespace gradus

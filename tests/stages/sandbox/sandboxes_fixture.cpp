@@ -4,12 +4,13 @@
 
 #include "stages/sandbox/layers.h"
 #include "store/file.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
 namespace fs = std::filesystem;
 
-Identity projectOwner() { return ::geteuid() == 0 ? Identity{41234, 41234} : Identity{::geteuid(), ::getegid()}; }
+Identity projectOwner() { return isMachineRoot() ? Identity{41234, 41234} : Identity{::geteuid(), ::getegid()}; }
 
 SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend)
     : sandboxes({.store = [this, &test]() -> Store& {

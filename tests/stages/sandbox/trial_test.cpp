@@ -1,5 +1,9 @@
 // Transient sandboxes: clone, run, look, decide.
+#include <sys/mount.h>
+
+#include "store/privilege.h"
 #include "tests/stages/sandbox/sandboxes_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -224,6 +228,55 @@ TEST_F(TrialTest, ManyTrialsLeaveNothing) {  // R12; the whole form is a thousan
     EXPECT_EQ(countHost(), before);
     EXPECT_EQ(layerDirectories(), 0U);
     EXPECT_TRUE(records().living(SandboxKind::kTransient).empty());
+}
+
+TEST_F(TrialTest, MoreThanCanBeListedIsKeptAndSaidSo) {
+    GRADUS_CASES("FS20");
+    TryRequest request = tryShell("for i in $(seq 40); do echo $i > f$i; done; rm README.md", Afterwards::kKeepChanged);
+    request.mostChanges = 20;
+    for (const Afterwards afterwards : {Afterwards::kKeepChanged, Afterwards::kAsk}) {
+        request.afterwards = afterwards;
+        const Trial trial = sandboxes().attempt(request);
+        ASSERT_TRUE(trial.unread());
+        EXPECT_EQ(*trial.unread(), "file count limit: more than 20 paths were changed");
+        EXPECT_TRUE(trial.changes().changes.empty());
+        EXPECT_EQ(trial.report().execution.verdict, Verdict::kOk);
+        ASSERT_TRUE(trial.kept());
+        EXPECT_EQ(exec(*trial.kept(), "ls | wc -l; cat f40"), "41\n40\n");
+    }
+    request.afterwards = Afterwards::kDiscard;
+    const Trial discarded = sandboxes().attempt(request);
+    EXPECT_TRUE(discarded.unread());
+    EXPECT_FALSE(discarded.kept());
+    EXPECT_FALSE(discarded.isOpen());
+    expectConsistent();
+}
+
+// A guarantee about a limit is kept by that limit: one without a value, or one that is merely watched, would be less.
+TEST_F(TrialTest, AGuaranteeAboutALimitInsistsOnTheLimit) {
+    TryRequest request = tryShell("true");
+    request.command.required = {Guarantee::kDiskLimit};
+    EXPECT_THROW(sandboxes().attempt(request), Error);
+    request.command.limits[LimitName::kDisk] = Limit{8U << 20, false};
+    const Trial trial = sandboxes().attempt(request);
+    const auto& guarantees = trial.report().execution.guarantees;
+    EXPECT_NE(std::find(guarantees.begin(), guarantees.end(), Guarantee::kDiskLimit), guarantees.end());
+}
+
+// What cannot be kept says why, and leaves nothing half kept.
+TEST_F(TrialTest, ADiskThatIsFullIsNamedAsTheReason) {
+    if (!isMachineRoot()) GTEST_SKIP() << "only root can mount a small disk";
+    sandboxes().attempt(tryShell("true", Afterwards::kKeep));
+    ASSERT_EQ(::mount("none", root().c_str(), "tmpfs", 0, "size=300k,mode=0700"), 0);
+    std::string reason;
+    try {
+        sandboxes().attempt(tryShell("head -c 1000000 /dev/zero | tr '\\0' x > big", Afterwards::kKeep));
+    } catch (const Error& error) {
+        reason = error.what();
+    }
+    EXPECT_NE(reason.find("No space left on device"), std::string::npos) << reason;
+    EXPECT_EQ(layerDirectories(), 0U);
+    EXPECT_EQ(::umount(root().c_str()), 0);
 }
 
 }  // namespace

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace gradus {
+
+/// What must be the same before and after: nothing of a sandbox may stay on the host. Only what comes of this process
+/// is counted, so that programs running beside it do not matter.
+struct HostCounts {
+    std::size_t processes = 0;    ///< that come of this one, dead ones that nobody waited for included
+    std::size_t mounts = 0;       ///< that came since the tests began, as root in a namespace of our own
+    std::size_t cgroups = 0;      ///< below the groups this process lives in, which as root are its own
+    std::size_t namespaces = 0;   ///< that this process, or one that comes of it, is in or holds open
+    std::size_t directories = 0;  ///< in the places for temporary files, with this process's id in the name
+    std::size_t descriptors = 0;
+
+    bool operator==(const HostCounts&) const = default;
+};
+HostCounts countHost();
+/// Fails the test if anything is there now that was not before, or the other way round.
+void expectNothingLeft(const HostCounts& before);
+
+/// The group of an old hierarchy in which this process lives, as the host sees it.
+std::filesystem::path ownGroup(const std::string& controller);
+
+}  // namespace gradus
