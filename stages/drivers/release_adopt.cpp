@@ -114,7 +114,7 @@ HeldTree ReleaseDirectoryDriver::adoptDirectory(int root, const Sighting& seen) 
 ReleaseHead ReleaseDirectoryDriver::remember(const std::string& id, const TreeRecord& record) {
     const std::string bytes = record.encode();
     context_.objects.put(bytes);
-    const ReleaseHead head = shelf_.finish(id, bytes, record.manifest().digest(), toMillis(context_.clock.now()));
+    ReleaseHead head = shelf_.finish(id, bytes, record.manifest().digest(), toMillis(context_.clock.now()));
     shelf_.setActivation({false, id});
     // Last: what has begun and is not finished would be thrown away.
     shelf_.begin(id);

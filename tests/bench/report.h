@@ -55,5 +55,6 @@ void benchHarvest();
 void benchKept(const std::string& jail);
 void benchPromotion(const std::string& jail);
 void benchWriter();
+void benchRelease();
 
 }  // namespace gradus::bench
