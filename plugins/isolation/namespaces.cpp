@@ -1,8 +1,6 @@
 #include "plugins/isolation/namespaces.h"
 
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,12 +17,6 @@ namespace gradus {
 namespace fs = std::filesystem;
 
 namespace {
-
-// Where control groups are asked of the user's own systemd, that must happen before the jail leaves the host's view.
-bool mayNeedScope(const fs::path& cgroupRoot) {
-    struct statfs info {};
-    return !isMachineRoot() && ::statfs(cgroupRoot.c_str(), &info) == 0 && info.f_type == CGROUP2_SUPER_MAGIC;
-}
 
 JailOverlay toJail(const Overlay& overlay) {
     JailOverlay jail;
@@ -170,8 +162,9 @@ Jail NamespacesBackend::freshJail(int held) const {
 // the caller works that plan out.
 void NamespacesBackend::expect() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (pool_ || expected_ || mayNeedScope(config_.cgroupRoot)) return;
-    const JailSetup common = toJail({}, {}, Network::kNone, {::geteuid(), ::getegid()}, config_.cgroupRoot);
+    // Control groups are asked of the user's own systemd before a jail leaves the host's view: not ahead of a plan.
+    if (pool_ || expected_ || !config_.userManager.empty()) return;
+    const JailSetup common = toJail({}, {}, Network::kNone, {::geteuid(), ::getegid()}, config_);
     try {
         auto jail = std::make_unique<Jail>(freshJail(-1));
         jail->waited = true;

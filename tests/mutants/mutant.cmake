@@ -47,7 +47,8 @@ function(gradus_clone_mutant name filter source)
     gradus_mutate(${name} ${source} mutated ${ARGN})
     set(sandbox ${PROJECT_SOURCE_DIR}/tests/stages/sandbox)
     add_executable(clone_${name} ${sandbox}/clone_home_test.cpp ${sandbox}/clone_fixture.cpp
-        ${PROJECT_SOURCE_DIR}/tests/plugins/sandbox_fixture.cpp ${mutated})
+        ${PROJECT_SOURCE_DIR}/tests/plugins/host_counts.cpp ${PROJECT_SOURCE_DIR}/tests/plugins/sandbox_fixture.cpp
+        ${mutated})
     target_link_libraries(clone_${name} PRIVATE gradus::clone gradus::namespaces gradus::jail_parts gradus::toolchains
         gradus::policies GTest::gtest GTest::gtest_main gradus::warnings)
     target_compile_definitions(clone_${name} PRIVATE
