@@ -73,8 +73,10 @@ TEST_F(ChangesProgram, ExportsWhatGitAppliesToTheSameBytes) {
     EXPECT_EQ(run({"diff", "c1"}).out, bytesOf(scratch / "p"));
     git("git reset -q --hard");
     EXPECT_EQ(git("git apply --index '" + (scratch / "p").native() + "' 2>&1; git write-tree"), wanted);
+    git("git reset -q --hard");
     const Json again = submit({"--patch", (scratch / "p").native(), "--dry-run"});
     EXPECT_EQ(again.contains("change"), false);
+    EXPECT_EQ(again["changes"].size(), 4U);
 }
 
 TEST_F(ChangesProgram, SubmitsAPatchAndListsAllThatDoesNotFit) {

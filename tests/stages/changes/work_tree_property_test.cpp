@@ -29,7 +29,8 @@ void edit(const fs::path& project, const std::string& name) {
         case 2:
             fs::remove_all(path, ignored);
             fs::create_directories(path.parent_path(), ignored);
-            fs::create_symlink("a", path, ignored);
+            // Not to a name that may be a link itself: git gives up half way where one leads in a circle.
+            fs::create_symlink("nowhere", path, ignored);
             break;
         case 3:
             // Now and then a directory where a file was, or a file where a directory was.
