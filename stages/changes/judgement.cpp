@@ -39,7 +39,7 @@ void Harvester::judgeSubject(Visit& visit, Subject& subject) {
         case DT_DIR:
             break;
         default: {
-            const mode_t mode = DTTOIF(subject.items.front().type);
+            const auto mode = static_cast<mode_t>(DTTOIF(subject.items.front().type));
             return refuse(subject.path, "it is " + std::string(fileTypeName(mode)) + ", not a regular file");
         }
     }

@@ -52,13 +52,16 @@ class TrackedNames::Reader {
     }
 
   private:
+    /// The upper half of the two bytes at `at`.
+    unsigned highByte(std::size_t at) const { return unsigned{static_cast<unsigned char>(bytes_[at])} << 8U; }
+
     bool readEntry() {
         const std::size_t begin = at_;
         at_ += kStatBytes + hashSize_ + 2;
         if (at_ >= end_) return false;
         bool isSkipped = false;
-        if (version_ >= 3 && (static_cast<unsigned char>(bytes_[at_ - 2]) << 8 & kExtended) != 0) {
-            isSkipped = (static_cast<unsigned char>(bytes_[at_]) << 8 & kSkipped) != 0;
+        if (version_ >= 3 && (highByte(at_ - 2) & kExtended) != 0) {
+            isSkipped = (highByte(at_) & kSkipped) != 0;
             at_ += 2;
         }
         std::size_t kept = 0;
