@@ -137,7 +137,7 @@ Result check(Service& service, Context& context) {
 std::vector<Verb> checkVerbs(const OpenService& open) {
     return {{.words = "check",
              .group = Group::kPromote,
-             .summary = "run a stage's checks on the work tree, a change or a sandbox; promotes nothing",
+             .summary = "run a stage's checks and promote nothing",
              .examples = {{"gradus check", "the first stage's checks on the files as they are"},
                           {"gradus check production --on s3", "would what sandbox s3 changed pass there?"}},
              .positionals = {{"STAGE", "whose checks and demands count; the first one if left out", false}},

@@ -237,7 +237,7 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
     return {
         {.words = "promote",
          .group = Group::kPromote,
-         .summary = "bring a change into every stage up to one, each proven before it is touched",
+         .summary = "bring a change up, stage by stage, each proven first",
          .examples = {{"gradus promote", "what is in the work tree, as far as the pipeline goes"},
                       {"gradus promote c2 --to staging", "one change, up to a stage"},
                       {"gradus promote s1 --to local --dry-run", "what would happen to a sandbox's changes"}},
