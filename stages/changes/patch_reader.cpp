@@ -78,6 +78,7 @@ class Reader {
 
     Patch read() {
         while (!atEnd_) {
+            const auto began = number_;
             if (line_.starts_with("diff --git ")) {
                 readGit();
             } else if (line_.starts_with("--- ") && peek().starts_with("+++ ")) {
@@ -85,6 +86,8 @@ class Reader {
             } else {
                 readWords();
             }
+            // A fault in the very first line of a file leaves it where it is: it is not looked at twice.
+            if (number_ == began) next();
             if (patch_.files.size() > kMostFiles) {
                 fault("more files than are read");
                 break;

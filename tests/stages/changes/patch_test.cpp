@@ -56,6 +56,12 @@ TEST_F(PatchTest, TakesNoFuzzAndNoOffset) {
               "patch line 4: a, hunk 1: line 2 of the file is another");
 }
 
+TEST_F(PatchTest, ANameThatCannotBeReadIsToldOnce) {
+    const std::string said = refusal("--- \"a/q\n+++ \"b/q\n@@ -1 +1 @@\n-1\n+2\n");
+    EXPECT_FALSE(said.empty());
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+}
+
 // CA7
 TEST_F(PatchTest, ListsEveryFaultAndMakesNothing) {
     rig.put("a", "1\n");
