@@ -273,8 +273,11 @@ bool ReleaseDirectoryDriver::switchBack(const ReleaseStep& step, RollbackOutcome
     const bool isOurs = link.text() == ours;
     if (isOurs && !activate_.empty()) shelf_.setActivation({true, step.id});
     if (!link.change(isOurs ? ours : step.previousLink, step.previousLink)) {
-        outcome.kept.push_back({ReleaseLink::kName, fmt::format("somebody has switched it to '{}' since",
-                                                                printable(link.text().value_or("nothing")))});
+        // Theirs stays; but what the stage shows now is not for us to say.
+        const std::string now = printable(link.text().value_or("nothing"));
+        outcome.kept.push_back({ReleaseLink::kName, fmt::format("somebody has switched it to '{}' since", now)});
+        outcome.problems.push_back(
+            fmt::format("{}/{}: {}", layout_.root().native(), ReleaseLink::kName, outcome.kept.back().reason));
         return false;
     }
     const ReleaseShelf::Activation activation = shelf_.activation();

@@ -54,7 +54,7 @@ void ReleaseShelf::begin(const std::string& id) { put(named(id, kBegun), ""); }
 
 ReleaseHead ReleaseShelf::finish(const std::string& id, const std::string& record, const Digest& manifest,
                                  std::int64_t made) {
-    const ReleaseHead head{id, manifest, sha256(record), made};
+    ReleaseHead head{id, manifest, sha256(record), made};
     put(named(id, kFiles), record);
     Canonical out(kHeadDomain);
     out.text(id).digest(manifest).digest(head.record).number(made);
