@@ -56,6 +56,9 @@ DriverRig::DriverRig(std::string driver, bool withGit) : base_(freshBase()) {
 }
 
 DriverRig::~DriverRig() {
+    // Without git the marker of a work tree lies where no test directory is.
+    std::error_code ignored;
+    if (marker_.filename().native().starts_with(".gradus-target-")) fs::remove(marker_, ignored);
     ::system(("chmod -R u+rwX '" + base_.native() + "' 2>/dev/null; rm -rf '" + base_.native() + "'").c_str());
 }
 
@@ -100,8 +103,9 @@ std::unique_ptr<StageDriver> DriverRig::driver(FileOperations& files) {
 }
 
 TargetLock DriverRig::lock(std::int64_t promotion) {
-    return TargetLock::take(driver()->identity(), {"store-1", state(), project(), stage_.name, promotion, false},
-                            real_);
+    const TargetIdentity target = driver()->identity();
+    marker_ = target.marker;
+    return TargetLock::take(target, {"store-1", state(), project(), stage_.name, promotion, false}, real_);
 }
 
 Tree DriverRig::world() const {

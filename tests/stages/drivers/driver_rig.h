@@ -51,6 +51,7 @@ class DriverRig {
     RealFileOperations real_;
     std::unique_ptr<Objects> objects_;
     Stage stage_;
+    std::filesystem::path marker_;
 };
 
 void run(const std::string& command);

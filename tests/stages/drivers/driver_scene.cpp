@@ -21,7 +21,7 @@ std::vector<Scene> allScenes() {
 }
 
 std::vector<Scene> scenesToBreak() {
-    return {{.name = "Worktree", .driver = "worktree", .withGit = false},
+    return {{.name = "Worktree", .driver = "worktree"},
             {.name = "WorktreeWithCommit", .driver = "worktree", .withCommit = true, .isSmall = true},
             {.name = "ReleaseDirectory",
              .driver = "release-directory",
