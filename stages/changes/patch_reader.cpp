@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kNothing = "/dev/null";
 constexpr std::size_t kMostFiles = 1'000'000;
+constexpr std::size_t kMostFaults = 1000;
 
 // A name in quotes, with git's escapes. Nothing if it is not closed; `rest` is what follows it.
 std::optional<std::string> unquoted(std::string_view text, std::string_view& rest) {
@@ -88,8 +89,8 @@ class Reader {
             }
             // A fault in the very first line of a file leaves it where it is: it is not looked at twice.
             if (number_ == began) next();
-            if (patch_.files.size() > kMostFiles) {
-                fault("more files than are read");
+            if (patch_.files.size() > kMostFiles || patch_.faults.size() >= kMostFaults) {
+                fault("nothing after this was read: too many files or faults");
                 break;
             }
         }
@@ -296,7 +297,9 @@ class Reader {
         begin();
         isGit_ = false;
         bool named = false;
-        if (readNames(named)) next();
+        readNames(named);
+        // Whatever came of it: the line is behind us.
+        next();
         if (!isBad_ && file_.oldPath != file_.newPath && !file_.isNew && !file_.isDeleted) preferNew();
         if (!isBad_) readBody();
         if (!isBad_ && file_.hunks.empty()) fault("no hunk follows");

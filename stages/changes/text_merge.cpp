@@ -22,7 +22,7 @@ GradusText textOf(std::string_view bytes) { return {bytes.data(), bytes.size()};
 bool isBinary(std::string_view bytes) { return bytes.substr(0, kLookedAt).find('\0') != std::string_view::npos; }
 
 std::optional<std::string> mergeText(std::string_view ancestor, std::string_view ours, std::string_view theirs) {
-    static auto* const kMerge = moduleFunction<decltype(gradus_merge_text_1)>(kModule, "gradus_merge_text_1");
+    static auto* const kMerge = moduleFunction<decltype(gradusMergeText)>(kModule, "gradusMergeText");
     std::string merged;
     const int answer = kMerge(textOf(ancestor), textOf(ours), textOf(theirs), &appendTo, &merged);
     if (answer < 0) throw Error(ErrorCode::kInfrastructure, "libgit2 could not merge three texts");
@@ -30,7 +30,7 @@ std::optional<std::string> mergeText(std::string_view ancestor, std::string_view
 }
 
 std::string diffText(std::string_view before, std::string_view after) {
-    static auto* const kDiff = moduleFunction<decltype(gradus_diff_text_1)>(kModule, "gradus_diff_text_1");
+    static auto* const kDiff = moduleFunction<decltype(gradusDiffText)>(kModule, "gradusDiffText");
     std::string hunks;
     if (kDiff(textOf(before), textOf(after), &appendTo, &hunks) != 0)
         throw Error(ErrorCode::kInfrastructure, "libgit2 could not compare two texts");

@@ -34,8 +34,9 @@ int takeLine(const git_diff_delta* /*delta*/, const git_diff_hunk* /*hunk*/, con
 
 }  // namespace
 
-__attribute__((visibility("default"))) int gradus_diff_text_1(
-    GradusText before, GradusText after, void (*take)(void* context, const char* bytes, size_t size), void* context) {
+__attribute__((visibility("default"))) int gradusDiffText(GradusText before, GradusText after,
+                                                          void (*take)(void* context, const char* bytes, size_t size),
+                                                          void* context) {
     if (git_libgit2_init() < 0) return -1;
     git_diff_options options = GIT_DIFF_OPTIONS_INIT;
     options.flags = GIT_DIFF_FORCE_TEXT;
@@ -46,10 +47,9 @@ __attribute__((visibility("default"))) int gradus_diff_text_1(
     return said == 0 ? 0 : -1;
 }
 
-__attribute__((visibility("default"))) int gradus_merge_text_1(GradusText ancestor, GradusText ours, GradusText theirs,
-                                                               void (*take)(void* context, const char* bytes,
-                                                                            size_t size),
-                                                               void* context) {
+__attribute__((visibility("default"))) int gradusMergeText(GradusText ancestor, GradusText ours, GradusText theirs,
+                                                           void (*take)(void* context, const char* bytes, size_t size),
+                                                           void* context) {
     if (git_libgit2_init() < 0) return -1;
     const git_merge_file_input base = inputOf(ancestor);
     const git_merge_file_input here = inputOf(ours);

@@ -195,6 +195,19 @@ TEST_F(PatchTest, RefusesWhatIsNoPatch) {
     EXPECT_EQ(refusal(""), "patch line 1: there is no diff in it");
 }
 
+TEST_F(PatchTest, RefusesNamesWithoutAPartToLeaveOutAndGoesOn) {
+    rig.put("a", "1\n");
+    EXPECT_EQ(refusal("--- a\n+++ a\n@@ -1 +1 @@\n-1\n+2\n" + file("a", "@@ -1 +1 @@\n-x\n+2\n")),
+              "patch line 1: the name 'a' has no part to leave out, as in 'a/a'\n"
+              "patch line 9: a, hunk 1: line 1 of the file is another");
+}
+
+TEST_F(PatchTest, ListsSoManyFaultsAndNoMore) {
+    std::string text;
+    for (int i = 0; i < 5000; ++i) text += "--- a\n+++ a\n";
+    EXPECT_EQ(parsePatch(text).faults.size(), 1001U);
+}
+
 TEST_F(PatchTest, RefusesHunksThatAreCutShort) {
     rig.put("a", "1\n2\n");
     EXPECT_NE(refusal(file("a", "@@ -1,2 +1,2 @@\n 1\n-2\n")).find("ends within a hunk"), std::string::npos);
