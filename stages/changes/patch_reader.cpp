@@ -297,9 +297,7 @@ class Reader {
         begin();
         isGit_ = false;
         bool named = false;
-        readNames(named);
-        // Whatever came of it: the line is behind us.
-        next();
+        if (readNames(named)) next();
         if (!isBad_ && file_.oldPath != file_.newPath && !file_.isNew && !file_.isDeleted) preferNew();
         if (!isBad_) readBody();
         if (!isBad_ && file_.hunks.empty()) fault("no hunk follows");
