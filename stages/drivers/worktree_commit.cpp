@@ -244,7 +244,7 @@ std::optional<Conflict> WorktreeCommit::land(const PreparedCommit& commit, std::
         return Conflict{ConflictKind::kEdited, commit.ref, commit.parent.value_or("no commit"),
                         plumbing_.commitAt(commit.ref).value_or("no commit"), std::nullopt};
     if (!restage(commit, true))
-        notes.push_back("another git has the index locked; 'git reset' brings it up to date with the new commit");
+        notes.emplace_back("another git has the index locked; 'git reset' brings it up to date with the new commit");
     return std::nullopt;
 }
 

@@ -10,7 +10,6 @@
 namespace gradus::test {
 namespace {
 
-namespace fs = std::filesystem;
 using Observed = StageDriver::Observed;
 
 class DriverContract : public testing::TestWithParam<Scene> {

@@ -55,7 +55,7 @@ class ReleaseDirectory : public testing::Test {
         return change;
     }
     Checkpoint promote(const StageChange& change) {
-        const Checkpoint checkpoint = rig_.driver()->checkpoint(change);
+        Checkpoint checkpoint = rig_.driver()->checkpoint(change);
         EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
         return checkpoint;
     }

@@ -163,7 +163,7 @@ class CommitStage : public WorktreeStage {
     Checkpoint promote() {
         StageChange one = change();
         one.author = "Bot <bot@example.org>";
-        const Checkpoint checkpoint = rig_.driver()->checkpoint(one);
+        Checkpoint checkpoint = rig_.driver()->checkpoint(one);
         const ApplyOutcome outcome = rig_.driver()->apply(checkpoint);
         EXPECT_TRUE(outcome.applied && outcome.notes.empty());
         return checkpoint;
