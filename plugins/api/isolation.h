@@ -242,8 +242,8 @@ class IsolationBackend {
     virtual ProbeKey probeKey() const = 0;
     /// Whether it can show more than the host as it is: overlays, binds, private and hidden places.
     virtual bool clones() const { return true; }
-    /// A sandbox without the host's network will probably be asked for: begin with what its plan does not decide. Only a
-    /// hint.
+    /// A sandbox without the host's network will probably be asked for: begin with what its plan does not decide. Only
+    /// a hint.
     virtual void expect() {}
     /// Throws SetupError if it cannot be built exactly as asked; it is never built weaker.
     virtual std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
