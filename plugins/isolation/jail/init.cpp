@@ -241,9 +241,11 @@ class Init {
         }
     }
 
-    // Set after the change of ids, which clears it. A supervisor that died before shows as a closed channel.
+    // Set after the change of ids, which clears it. A supervisor that died before shows as a closed channel. Without a
+    // namespace to end with us, the command's processes would outlive a signal: there the closed channel is the signal.
     Attempt dieWithSupervisor() {
-        if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return failure("die with parent", "");
+        if (!plan_.setup.bare && ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+            return failure("die with parent", "");
         pollfd channel{plan_.channel, POLLIN, 0};
         if (::poll(&channel, 1, 0) > 0 && (channel.revents & (POLLHUP | POLLERR)) != 0) ::_exit(1);
         return std::nullopt;
@@ -285,7 +287,10 @@ class Init {
 
     void obey() {
         const std::optional<JailFrame> frame = receiveFrame(plan_.channel);
-        if (!frame) ::_exit(1);
+        if (!frame) {
+            if (plan_.setup.bare) endDescendants();
+            ::_exit(1);
+        }
         if (frame->kind == JailMessage::kStop) ::kill(command_, SIGTERM);
     }
 
