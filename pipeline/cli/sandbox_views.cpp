@@ -182,6 +182,8 @@ std::string verdictText(const ExecutionReport& report) {
         case Verdict::kLimit:
             return fmt::format("stopped {}: {} reached", after, trippedText(run.limits));
         case Verdict::kSetupFailed:
+            if (exitOf(report) == Exit::kNoSuchCommand && report.failure->detail.find('/') == std::string::npos)
+                return fmt::format("{} is in no directory of PATH, as the sandbox shows them", report.failure->detail);
             return fmt::format("the command could not be started: {}", report.failure ? report.failure->text() : "");
     }
     return {};

@@ -44,7 +44,9 @@ TEST_P(Try, FeedsTheCommandWhatIsPipedIn) {
 }
 
 TEST_P(Try, SaysWhatTheShellSaysOfACommandThatCannotRun) {
-    EXPECT_EQ(gradus({"try", "--discard", "--", "no-such-command"}).exit, 127);
+    const Ended missing = gradus({"try", "--discard", "--", "no-such-command"});
+    EXPECT_EQ(missing.exit, 127);
+    EXPECT_NE(missing.err.find("no-such-command is in no directory of PATH"), std::string::npos) << missing.err;
     EXPECT_EQ(gradus({"try", "--discard", "--", "./README.md"}).exit, 126);
     const Json data = gradus({"try", "--json", "--discard", "--", "no-such-command"}).json()["data"];
     EXPECT_EQ(data["execution"]["verdict"], "setup-failed");
