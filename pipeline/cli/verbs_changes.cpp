@@ -202,6 +202,20 @@ Result diff(Service& service, Context& context) {
     return diffResult(service, context, view.changes, view.base, {{"change", viewJson(view)}});
 }
 
+std::string groundText(const Ground& ground) {
+    switch (ground.kind) {
+        case Ground::Kind::kAhead:
+            return fmt::format(", HEAD is {} ahead", counted(ground.ahead, "commit"));
+        case Ground::Kind::kDiverged:
+            return fmt::format(", HEAD went another way: {} ahead, {} behind", counted(ground.ahead, "commit"),
+                               counted(ground.behind, "commit"));
+        case Ground::Kind::kGone:
+            return ", which is not in this repository any more";
+        default:
+            return "";
+    }
+}
+
 Result show(Service& service, Context& context) {
     const ChangeView view =
         service.viewChange(context.host.directory(), context.arguments.positional("CHANGE").value());
@@ -213,8 +227,13 @@ Result show(Service& service, Context& context) {
     text += fmt::format("by        {}{}\n", printable(view.actor),
                         view.sponsor ? fmt::format(" for {}", printable(*view.sponsor)) : "");
     text += fmt::format("submitted {}\n", formatTime(change.submittedAt));
-    text += fmt::format("base      {}\n",
-                        view.base.commit.empty() ? "a directory without a commit" : view.base.commit.substr(0, 12));
+    const Ground ground = service.groundOf(context.host.directory(), view.base);
+    result.data["change"]["base"]["ground"] = nameOf(kGrounds, ground.kind);
+    result.data["change"]["base"]["ahead"] = ground.ahead;
+    result.data["change"]["base"]["behind"] = ground.behind;
+    text +=
+        fmt::format("base      {}\n", view.base.commit.empty() ? "a directory without a commit"
+                                                               : view.base.commit.substr(0, 12) + groundText(ground));
     text += fmt::format("digest    {}\n", change.changeSet.brief());
     for (const std::string& label : change.labels) text += fmt::format("label     {}\n", printable(label));
     if (!change.message.empty()) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "store/model/actor.h"
 #include "store/model/change.h"
 #include "store/model/change_set.h"
+#include "store/model/names.h"
 
 namespace gradus {
 
@@ -47,6 +50,20 @@ struct ChangeView {
     BaseFingerprint base;
     std::string actor;                   ///< "agent:fixer"
     std::optional<std::string> sponsor;  ///< "ann"
+};
+
+/// Where the project's HEAD stands, seen from the commit that a change was made on.
+struct Ground {
+    enum class Kind { kNoCommit, kSame, kAhead, kDiverged, kGone };
+    Kind kind = Kind::kNoCommit;
+    std::uint64_t ahead = 0;   ///< commits that came since
+    std::uint64_t behind = 0;  ///< commits that are not there any more
+};
+
+inline constexpr std::array kGrounds{
+    Name<Ground::Kind>{Ground::Kind::kNoCommit, "no-commit"}, Name<Ground::Kind>{Ground::Kind::kSame, "same"},
+    Name<Ground::Kind>{Ground::Kind::kAhead, "ahead"},        Name<Ground::Kind>{Ground::Kind::kDiverged, "diverged"},
+    Name<Ground::Kind>{Ground::Kind::kGone, "gone"},
 };
 
 struct RebaseReport {

@@ -230,6 +230,8 @@ class Service {
     SubmitReport submit(const std::filesystem::path& directory, const SubmitRequest& request);
     /// By handle (`c12`, `c12.2`), `@` for the newest, or the beginning of a digest. Throws Error(kNotFound).
     ChangeView viewChange(const std::filesystem::path& directory, const std::string& words);
+    /// How far the project has come since the commit that a change was made on. Reads only.
+    Ground groundOf(const std::filesystem::path& directory, const BaseFingerprint& base) const;
     /// Of this project, newest first.
     std::vector<ChangeView> listChanges(const std::filesystem::path& directory, std::int64_t limit);
     /// What a sandbox changed, with all contents stored, as submitting it would take it.

@@ -209,6 +209,17 @@ std::string GitObjects::resolveCommit(const std::string& name) const {
         .hint("'git log --oneline --all' lists what there is");
 }
 
+std::optional<GitDistance> GitObjects::distance(const std::string& from, const std::string& to) const {
+    GitProcess process(program_, git_, {"rev-list", "--left-right", "--count", "--end-of-options", from + "..." + to});
+    const auto counts = process.line('\n');
+    if (!process.succeeded() || !counts) return std::nullopt;
+    GitDistance distance;
+    const char* end = counts->data() + counts->size();
+    const char* tab = std::from_chars(counts->data(), end, distance.behind).ptr;
+    if (tab == end || std::from_chars(tab + 1, end, distance.ahead).ptr != end) return std::nullopt;
+    return distance;
+}
+
 GitCommit GitObjects::commit(const std::string& commit) const {
     const FileDescriptor objects = listOf({commit});
     GitProcess process(program_, git_, {"cat-file", "--batch", "--buffer"}, objects.get());

@@ -33,9 +33,15 @@ struct GitCommit {
     std::string title() const;
 };
 
-/// Reads objects of a repository with the user's own git: `rev-parse`, `ls-tree` and `cat-file`, which look at no work
-/// tree and run neither hooks nor filters; without configuration of user or machine, without network, without prompts
-/// (docs/decisions: commits are read by git).
+/// From one commit to another.
+struct GitDistance {
+    std::uint64_t ahead = 0;   ///< commits that the other has in addition
+    std::uint64_t behind = 0;  ///< and those that it lacks
+};
+
+/// Reads objects of a repository with the user's own git: `rev-parse`, `rev-list`, `ls-tree` and `cat-file`, which look
+/// at no work tree and run neither hooks nor filters; without configuration of user or machine, without network,
+/// without prompts (docs/decisions: commits are read by git).
 class GitObjects {
   public:
     /// `git`: the directory, or the file that names one. Throws Error if there is no git program.
@@ -47,6 +53,8 @@ class GitObjects {
     std::optional<std::string> findCommit(const std::string& name) const;
     /// `commit`: a full name.
     GitCommit commit(const std::string& commit) const;
+    /// Nothing: one of them, or what lies between, is not there. Full names.
+    std::optional<GitDistance> distance(const std::string& from, const std::string& to) const;
 
     /// Everything in the tree of `commit` below `prefix`, directories before what they hold; nothing where the commit
     /// has no such directory.
