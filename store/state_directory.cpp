@@ -44,14 +44,19 @@ void refuseUntrusted(const fs::path& root) {
     struct statfs info {};
     if (::statfs(root.c_str(), &info) != 0)
         throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", root.native(), errnoText(errno));
-    for (const Untrusted& row : kUntrusted)
-        if (static_cast<std::uint64_t>(info.f_type) == row.magic)
-            throw Error(ErrorCode::kInfrastructure, "{} is on {}, where locks and syncs cannot be trusted",
-                        root.native(), row.name)
-                .hint(std::string(kElsewhere));
+    if (const auto name = untrustedFileSystem(static_cast<std::uint64_t>(info.f_type)))
+        throw Error(ErrorCode::kInfrastructure, "{} is on {}, where locks and syncs cannot be trusted", root.native(),
+                    *name)
+            .hint(std::string(kElsewhere));
 }
 
 }  // namespace
+
+std::optional<std::string_view> untrustedFileSystem(std::uint64_t magic) {
+    for (const Untrusted& row : kUntrusted)
+        if (row.magic == magic) return row.name;
+    return std::nullopt;
+}
 
 StateDirectory locateState(const Environment& environment) {
     const auto value = [&](const std::string& name) {

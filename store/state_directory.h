@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace gradus {
 
@@ -28,5 +30,8 @@ StateDirectory locateState(const Environment& environment);
 /// Creates the directory where missing. Throws Error on a file system whose locks or syncs cannot be trusted (NFS,
 /// SMB, FAT), on a read-only one, or when something else is in the way.
 void prepareState(const StateDirectory& state);
+
+/// By its number in statfs: the name of a file system whose locks or syncs cannot be trusted.
+std::optional<std::string_view> untrustedFileSystem(std::uint64_t magic);
 
 }  // namespace gradus

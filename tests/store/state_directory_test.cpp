@@ -1,11 +1,13 @@
 #include "store/state_directory.h"
 
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 
 #include <fstream>
 #include <map>
 
 #include "store/model/error.h"
+#include "tests/support/case.h"
 #include "tests/support/scratch.h"
 
 namespace gradus {
@@ -95,6 +97,15 @@ TEST(StateDirectoryTest, SaysWhenTheFileSystemHasNoPlaceForIt) {
     const Error error = refusal([] { prepareState({"/proc/gradus"}); });
     EXPECT_EQ(error.code(), ErrorCode::kInfrastructure);
     EXPECT_NE(std::string(error.what()).find("/proc/gradus"), std::string::npos);
+}
+
+TEST(StateDirectoryTest, KnowsFileSystemsThatCannotBeTrusted) {
+    GRADUS_CASES("DL5");
+    EXPECT_EQ(untrustedFileSystem(NFS_SUPER_MAGIC), "NFS");
+    EXPECT_EQ(untrustedFileSystem(MSDOS_SUPER_MAGIC), "FAT");
+    EXPECT_EQ(untrustedFileSystem(V9FS_MAGIC), "9p");
+    EXPECT_EQ(untrustedFileSystem(OVERLAYFS_SUPER_MAGIC), std::nullopt);
+    EXPECT_EQ(untrustedFileSystem(EXT4_SUPER_MAGIC), std::nullopt);
 }
 
 }  // namespace
