@@ -1,4 +1,4 @@
-// The table of cases in docs/isolation.md: made from what the tests that ran have left below the build directory.
+// The tables of cases in the pages: made from what the tests that ran have left below the build directory.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -41,19 +41,25 @@ struct Case {
     std::string id;
     std::string words;
     std::string remark;
+    std::string page;
 };
 
 /// A heading ("# text") is a case without words.
 std::vector<Case> knownCases() {
     std::vector<Case> cases;
+    std::string page;
     std::istringstream lines(readAll(GRADUS_SOURCE_DIR "/tests/cases.txt"));
     for (std::string line; std::getline(lines, line);) {
         if (line.empty() || line.starts_with("//")) continue;
+        if (line.starts_with("@ ")) {
+            page = line.substr(2);
+            continue;
+        }
         std::vector<std::string> fields;
         std::istringstream parts(line);
         for (std::string field; std::getline(parts, field, '|');) fields.push_back(trimmed(field));
         fields.resize(3);
-        cases.push_back({fields[0], fields[1], fields[2]});
+        cases.push_back({fields[0], fields[1], fields[2], page});
     }
     return cases;
 }
@@ -118,36 +124,42 @@ std::string rowOf(const Case& one, const std::set<std::string>& tests) {
     return "| " + one.id + " | " + one.words + " | " + shown + " |\n";
 }
 
-std::string tableOf(const std::vector<Case>& cases, const TestsByCase& tests) {
+std::string tableOf(const std::string& page, const TestsByCase& tests) {
     std::string table = std::string(kBegin) + "\n";
-    for (const Case& one : cases) {
+    for (const Case& one : knownCases()) {
+        if (one.page != page) continue;
         const auto found = tests.find(one.id);
         table += rowOf(one, found == tests.end() ? std::set<std::string>() : found->second);
     }
     return table + "\n" + kEnd;
 }
 
-fs::path page() { return GRADUS_SOURCE_DIR "/docs/isolation.md"; }
+std::set<std::string> pages() {
+    std::set<std::string> all;
+    for (const Case& one : knownCases()) all.insert(one.page);
+    return all;
+}
 
-std::string committedTable() {
-    const std::string text = readAll(page());
+fs::path fileOf(const std::string& page) { return fs::path(GRADUS_SOURCE_DIR) / page; }
+
+std::string committedTable(const std::string& page) {
+    const std::string text = readAll(fileOf(page));
     const std::size_t begin = text.find(kBegin);
     const std::size_t end = text.find(kEnd);
     return begin == std::string::npos || end == std::string::npos ? "" : text.substr(begin, end - begin);
 }
 
-void writeTable(const std::string& table) {
-    std::string text = readAll(page());
+void writeTable(const std::string& page, const std::string& table) {
+    std::string text = readAll(fileOf(page));
     const std::size_t begin = text.find(kBegin);
     const std::size_t end = text.find(kEnd);
-    ASSERT_TRUE(begin != std::string::npos && end != std::string::npos) << page() << " has no place for the table";
+    ASSERT_TRUE(begin != std::string::npos && end != std::string::npos) << page << " has no place for the table";
     text.replace(begin, end - begin + std::string(kEnd).size(), table);
-    std::ofstream(page(), std::ios::binary) << text;
+    std::ofstream(fileOf(page), std::ios::binary) << text;
 }
 
-/// What the committed table says, read back: `Suite.Name` in the third column.
-TestsByCase testsInTable(const std::string& table) {
-    TestsByCase tests;
+/// What a committed table says, read back: `Suite.Name` in the third column.
+void readTable(const std::string& table, TestsByCase& tests) {
     std::istringstream lines(table);
     for (std::string line; std::getline(lines, line);) {
         if (!line.starts_with("| ")) continue;
@@ -160,6 +172,11 @@ TestsByCase testsInTable(const std::string& table) {
             at = end + 1;
         }
     }
+}
+
+TestsByCase testsInTables() {
+    TestsByCase tests;
+    for (const std::string& page : pages()) readTable(committedTable(page), tests);
     return tests;
 }
 
@@ -175,17 +192,17 @@ TEST(Cases, EveryRecordNamesAKnownCaseAndDidNotFail) {
 }
 
 // With only some tests run since they were built, what is missing cannot be judged; what is there can.
-TEST(Cases, TheTableIsWhatTheTestsSay) {
+TEST(Cases, TheTablesAreWhatTheTestsSay) {
     const TestsByCase ran = testsByCase(records());
     if (std::getenv("GRADUS_UPDATE") != nullptr) {
-        TestsByCase tests =
-            std::getenv("GRADUS_UPDATE") == std::string("more") ? testsInTable(committedTable()) : TestsByCase();
+        TestsByCase tests = std::getenv("GRADUS_UPDATE") == std::string("more") ? testsInTables() : TestsByCase();
         for (const auto& [id, names] : ran) tests[id].insert(names.begin(), names.end());
-        writeTable(tableOf(knownCases(), tests));
+        for (const std::string& page : pages()) writeTable(page, tableOf(page, tests));
     }
-    const std::string committed = committedTable();
-    const TestsByCase listed = testsInTable(committed);
-    EXPECT_EQ(committed + kEnd, tableOf(knownCases(), listed)) << "words or remarks differ; run with GRADUS_UPDATE=1";
+    const TestsByCase listed = testsInTables();
+    for (const std::string& page : pages())
+        EXPECT_EQ(committedTable(page) + kEnd, tableOf(page, listed))
+            << "words or remarks differ in " << page << "; run with GRADUS_UPDATE=1";
     for (const auto& [id, names] : ran)
         for (const std::string& name : names)
             EXPECT_TRUE(listed.contains(id) && listed.at(id).contains(name))
@@ -202,7 +219,7 @@ TEST(Cases, TheTableIsWhatTheTestsSay) {
 }
 
 TEST(Cases, EveryCaseHasATestOrAReason) {
-    const TestsByCase tests = testsInTable(committedTable());
+    const TestsByCase tests = testsInTables();
     for (const Case& one : knownCases())
         EXPECT_TRUE(one.id.starts_with('#') || tests.contains(one.id) || !one.remark.empty())
             << one.id << " has neither a test nor a reason why not";

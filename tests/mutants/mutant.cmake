@@ -51,12 +51,12 @@ function(gradus_clone_mutant name filter source)
         ${mutated})
     target_link_libraries(clone_${name} PRIVATE gradus::clone gradus::namespaces gradus::jail_parts gradus::toolchains
         gradus::policies GTest::gtest GTest::gtest_main gradus::warnings)
-    target_compile_definitions(clone_${name} PRIVATE
+    target_compile_definitions(clone_${name} PRIVATE GRADUS_BINARY_DIR="${PROJECT_BINARY_DIR}"
         GRADUS_JAIL="$<TARGET_FILE:gradus-jail>" GRADUS_GUEST="$<TARGET_FILE:isolation_guest>")
     add_dependencies(clone_${name} gradus-jail isolation_guest)
     foreach(test IN LISTS filter)
         add_test(NAME mutant_${name}_is_caught_by_${test} COMMAND clone_${name} --gtest_filter=${test})
-        set_tests_properties(mutant_${name}_is_caught_by_${test} PROPERTIES
+        set_tests_properties(mutant_${name}_is_caught_by_${test} PROPERTIES ENVIRONMENT GRADUS_TEST_MUTANT=yes
             PASS_REGULAR_EXPRESSION "1 FAILED TEST" SKIP_REGULAR_EXPRESSION "1 test, listed below:\n\\[  SKIPPED" TIMEOUT 120)
     endforeach()
 endfunction()

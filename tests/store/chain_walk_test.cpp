@@ -3,6 +3,7 @@
 
 #include "store/audit_log.h"
 #include "store/audit_verify.h"
+#include "tests/support/case.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus {
@@ -70,6 +71,24 @@ TEST_F(LongChain, SaysHowFarItIs) {
         EXPECT_EQ(total, events);
     });
     EXPECT_TRUE(told.empty()) << "a log of one piece is over before there is anything to tell";
+}
+
+// A walk over a large log reads in pieces: between two of them nothing is held, and the log of writes can be cut.
+TEST_F(LongChain, LetsTheWriteAheadLogBeCutMeanwhile) {
+    GRADUS_CASES("DL11");
+    const Climb climb = Climb::begin(store);
+    store.write([&](Writer& w) {
+        while (w.counts().events < 51'000) climb.whole(w, "change");
+    });
+    auto reader = sample.openForReading();
+    bool cut = false;
+    const AuditVerdict verdict = verifyChain(reader->sql(), [&](std::int64_t, std::int64_t) {
+        store.write([&](Writer& w) { climb.whole(w, "meanwhile"); });
+        cut = store.forgetDeleted();
+    });
+    EXPECT_EQ(verdict.kind, Tampering::kNone) << verdict.detail;
+    EXPECT_TRUE(cut);
+    EXPECT_EQ(std::filesystem::file_size(std::filesystem::path(sample.state.database()) += "-wal"), 0U);
 }
 
 }  // namespace

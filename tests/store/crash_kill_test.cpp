@@ -1,12 +1,14 @@
-// kill -9 under a writing load: what was acknowledged is there, what is there is whole. CR2
+// kill -9 under a writing load: what was acknowledged is there, what is there is whole.
 #include <gtest/gtest.h>
 
 #include "tests/store/crash_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
 
 TEST(KillNine, LosesNoAcknowledgedCommit) {
+    GRADUS_CASES("CR2");
     const int rounds = roundsOf(50, 500);
     const RigReport report = runKillRig(writerProgram(), rounds, 20260301);
     EXPECT_FALSE(report.failure) << "in round " << report.rounds << ": " << *report.failure;

@@ -16,6 +16,7 @@
 #include "store/model/error.h"
 #include "store/schema.h"
 #include "tests/store/crash_rig.h"
+#include "tests/support/case.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus {
@@ -115,6 +116,7 @@ class Damage : public testing::Test {
 };
 
 TEST_F(Damage, ABitFlippedInAnyPageIsFoundOrChangesNothing) {
+    GRADUS_CASES("DL3");
     const std::string good = bytesOf(database);
     const std::string content = contentOf(database);
     std::mt19937 chance(20260303);
@@ -139,6 +141,7 @@ TEST_F(Damage, ABitFlippedInAnyPageIsFoundOrChangesNothing) {
 }
 
 TEST_F(Damage, ADatabaseCutShortIsNoticedByReadersAndWriters) {
+    GRADUS_CASES("DL3");
     const std::string good = bytesOf(database);
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{4096},
                                    std::size_t{5000}, good.size() / 2, good.size() - 4096, good.size() - 1}) {
@@ -157,6 +160,7 @@ TEST_F(Damage, AnEmptyDatabaseWhoseAnchorRemembersEventsIsNotTakenForANewOne) {
 }
 
 TEST_F(Damage, ALostWriteAheadLogIsNoticed) {
+    GRADUS_CASES("DL3");
     {
         Store store = sample.open();
         const Climb climb = Climb::begin(store);
@@ -203,6 +207,7 @@ TEST_F(Damage, AnotherProgramsDatabaseIsRefusedAndNotTouched) {
 }
 
 TEST_F(Damage, ANewerSchemaIsRefusedNamingBothVersions) {
+    GRADUS_CASES("CR16");
     {
         Sql sql(database, Sql::Mode::kReadWrite);
         sql.script(fmt::format("pragma user_version = {}; pragma wal_checkpoint(truncate)", latestSchema() + 1));
@@ -314,7 +319,8 @@ TEST(Migration, ThatFailsHalfwayLeavesTheDatabaseAsItWas) {
     EXPECT_EQ(schemaOf(sample.state.database()), before);
 }
 
-TEST(Migration, KilledAtAnyMomentIsFinishedByTheNext) {  // CR16
+TEST(Migration, KilledAtAnyMomentIsFinishedByTheNext) {
+    GRADUS_CASES("CR16");
     std::mt19937 chance(20260304);
     for (int round = 0; round < test::roundsOf(20, 200); ++round) {
         SampleStore sample;

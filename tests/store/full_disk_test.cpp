@@ -1,4 +1,4 @@
-// A disk without room, at every point at which it can run out. CR6
+// A disk without room, at every point at which it can run out.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -9,6 +9,7 @@
 #include "store/file.h"
 #include "tests/store/crash_rig.h"
 #include "tests/store/own_mounts.h"
+#include "tests/support/case.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus {
@@ -78,6 +79,7 @@ class FullDiskTest : public testing::Test {
 };
 
 TEST_F(FullDiskTest, FailsARoutineWriteClearlyAndChangesNothing) {
+    GRADUS_CASES("CR6");
     Store store = open();
     const Climb climb = Climb::begin(store);
     const auto before = store.records().counts().events;
@@ -96,6 +98,7 @@ TEST_F(FullDiskTest, FailsARoutineWriteClearlyAndChangesNothing) {
 }
 
 TEST_F(FullDiskTest, LetsAVitalWriteThroughOnTheBallast) {
+    GRADUS_CASES("CR6");
     Store store = open();
     const Climb climb = Climb::begin(store);
     disk->fillUpTo(0);
@@ -110,6 +113,7 @@ TEST_F(FullDiskTest, LetsAVitalWriteThroughOnTheBallast) {
 }
 
 TEST_F(FullDiskTest, LosesAndHalvesNothingWhereverTheRoomEnds) {
+    GRADUS_CASES("CR6");
     std::size_t commits = 0;
     std::size_t refusals = 0;
     for (std::uintmax_t left = 0; left <= 400; left += test::roundsOf(8, 4)) {

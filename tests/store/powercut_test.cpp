@@ -1,10 +1,11 @@
-// Ordered power cuts on a journalled disk: what was acknowledged before the cut is there after it. CR4
+// Ordered power cuts on a journalled disk: what was acknowledged before the cut is there after it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "store/model/error.h"
 #include "tests/store/crash_rig.h"
 #include "tests/store/powercut_disk.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -56,6 +57,7 @@ class PowerCut : public testing::Test {
 };
 
 TEST_F(PowerCut, LosesNoAcknowledgedCommit) {
+    GRADUS_CASES("CR4");
     const int cuts = roundsOf(10, 100);
     const RigReport report = runPowerCutRig(writerProgram(), cuts, 20260302);
     EXPECT_FALSE(report.failure) << "at cut " << report.rounds << ": " << *report.failure;

@@ -4,6 +4,7 @@
 #include "store/audit_verify.h"
 #include "store/model/checkpoint.h"
 #include "store/model/error.h"
+#include "tests/support/case.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus {
@@ -118,8 +119,9 @@ TEST_F(StageRecords, AnUndoBringsBackWhatWasThereBeforeTheUndone) {
     expectWhole();
 }
 
-// I3: one owner at a time, and the fence only grows.
+// One owner at a time, and the fence only grows.
 TEST_F(StageRecords, ATargetHasOnePromotionAtWork) {
+    GRADUS_CASES("I3");
     const std::int64_t first = open();
     const std::int64_t second = open();
     intend(first);

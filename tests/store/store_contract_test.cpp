@@ -4,6 +4,7 @@
 #include "store/audit_query.h"
 #include "store/audit_verify.h"
 #include "store/model/error.h"
+#include "tests/support/case.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus {
@@ -81,6 +82,7 @@ TEST_F(StoreContract, APromotionWalksToItsEndAndKeepsItsChecks) {
 }
 
 TEST_F(StoreContract, EveryStepOutsideTheTableIsRefusedByTheProgramAndByTheDatabase) {
+    GRADUS_CASES("I2");
     int refused = 0;
     for (const auto& from : kPromotionStates) {
         for (const auto& to : kPromotionStates) {
@@ -118,6 +120,7 @@ TEST_F(StoreContract, TheDatabasesEdgesAreTheProgramsEdges) {
 }
 
 TEST_F(StoreContract, AStepFromAStateThatIsNoLongerTrueChangesNothing) {
+    GRADUS_CASES("I2");
     const std::int64_t id = openOne();
     store.write([&](Writer& w) {
         w.movePromotion({id, PromotionState::kQueued, PromotionState::kWaiting}, climb.actor);
@@ -157,6 +160,7 @@ TEST_F(StoreContract, ARefusedStepSpoilsTheTransactionEvenIfTheErrorIsSwallowed)
 }
 
 TEST_F(StoreContract, TheLogVerifiesAndTheStateFollowsFromIt) {
+    GRADUS_CASES("I13");
     store.write([&](Writer& w) { climb.whole(w, "Fix the login"); });
     const AuditVerdict verdict = verify();
     EXPECT_EQ(verdict.kind, Tampering::kNone) << verdict.detail;
@@ -165,6 +169,7 @@ TEST_F(StoreContract, TheLogVerifiesAndTheStateFollowsFromIt) {
 }
 
 TEST_F(StoreContract, RebuildingGivesTheSameState) {
+    GRADUS_CASES("I13");
     const std::int64_t change = submitOne();
     store.write([&](Writer& w) {
         climb.stage(w, change, "staging", PromotionState::kRejected);
@@ -188,6 +193,7 @@ TEST_F(StoreContract, AnIndexThatIsGoneKeepsNobodyFromRebuildingIt) {
 }
 
 TEST_F(StoreContract, RedactingTakesTheTextAndNothingElse) {
+    GRADUS_CASES("DL10");
     const std::int64_t id = submitOne("my password is hunter2");
     const std::int64_t seq = store.records().counts().events;
     const Promotion before = *store.records().promotion(openOne());
@@ -201,6 +207,7 @@ TEST_F(StoreContract, RedactingTakesTheTextAndNothingElse) {
 }
 
 TEST_F(StoreContract, AnAuditRowCannotBeEditedOrDeletedByAnySql) {
+    GRADUS_CASES("DL6");
     submitOne();
     EXPECT_THROW(store.sql().run("update event set at = 0 where seq = 2"), Error);
     EXPECT_THROW(store.sql().run("delete from event where seq = 2"), Error);
@@ -210,7 +217,8 @@ TEST_F(StoreContract, AnAuditRowCannotBeEditedOrDeletedByAnySql) {
     EXPECT_EQ(verify().kind, Tampering::kNone);
 }
 
-TEST_F(StoreContract, AClockThatGoesBackIsOnTheRecord) {  // CR10
+TEST_F(StoreContract, AClockThatGoesBackIsOnTheRecord) {
+    GRADUS_CASES("CR10");
     sample.clock.advance(Milliseconds(-86'400'000));
     submitOne();
     const auto events = queryEvents(store.sql(), {.kind = EventKind::kClockWentBack});

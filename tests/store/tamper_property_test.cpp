@@ -2,6 +2,7 @@
 #include <rapidcheck.h>
 
 #include "tests/store/tamper_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -52,6 +53,7 @@ void applyEdit(Tamperer& t, const RandomEdit& edit, unsigned bit) {
 }
 
 TEST(TamperProperty, AnySingleEditIsFoundAndNamedPrecisely) {
+    GRADUS_CASES("I12", "DL6");
     const int wanted = std::getenv("GRADUS_LONG") != nullptr ? 2000 : 200;
     const char* given = std::getenv("RC_PARAMS");
     ::setenv("RC_PARAMS", fmt::format("{} max_success={}", given != nullptr ? given : "seed=2026", wanted).c_str(), 1);

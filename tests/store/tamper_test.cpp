@@ -1,5 +1,6 @@
 // Everything somebody with write access to the files could do to the log, and the name that verifyAudit gives it.
 #include "tests/store/tamper_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -357,6 +358,7 @@ const std::vector<TamperCase>& payloadsAndAnchors() {
 class TamperMatrix : public testing::TestWithParam<TamperCase> {};
 
 TEST_P(TamperMatrix, IsNamedCorrectly) {
+    GRADUS_CASES("I12", "DL6");
     const TamperedStore store(shortLog());
     const AuditVerdict verdict = store.tamperAndVerify(GetParam().tamper);
     EXPECT_EQ(nameOf(kTamperings, verdict.kind), nameOf(kTamperings, GetParam().kind)) << verdict.detail;
@@ -373,6 +375,7 @@ INSTANTIATE_TEST_SUITE_P(EditedState, TamperMatrix, testing::ValuesIn(editedStat
 INSTANTIATE_TEST_SUITE_P(PayloadsAndAnchors, TamperMatrix, testing::ValuesIn(payloadsAndAnchors()), caseName);
 
 TEST(Tamper, ARedactionLeavesALogThatVerifies) {
+    GRADUS_CASES("DL10");
     const TamperedStore store(shortLog());
     const AuditVerdict verdict = store.verify();
     EXPECT_EQ(verdict.kind, kNone) << verdict.detail;

@@ -11,7 +11,7 @@
 #include <string_view>
 
 /// GRADUS_CASES("NS1", "OV34"); as the first statement of a test: it shows these cases of tests/cases.txt. What came of
-/// it is written below the build directory, and from there into the table of docs/isolation.md (tests/cases_test.cpp).
+/// it is written below the build directory, and from there into the tables of the pages (tests/cases_test.cpp).
 #define GRADUS_CASES(...) ::gradus::test::recordCases({__VA_ARGS__})
 
 namespace gradus::test {

@@ -7,6 +7,7 @@
 #include "pipeline/service/project.h"
 #include "store/store.h"
 #include "tests/pipeline/end_to_end/program.h"
+#include "tests/support/case.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus::test {
@@ -103,6 +104,7 @@ TEST_F(Audit, VerifyOfAWholeLogIsOk) {
 }
 
 TEST_F(Audit, VerifyNamesAnAlteredEvent) {
+    GRADUS_CASES("DL6", "I12");
     trusted();
     edit("update event set at = at + 1 where seq = 3");
     expectVerdict("altered", 3);
@@ -115,6 +117,7 @@ TEST_F(Audit, VerifyNamesAnAlteredText) {
 }
 
 TEST_F(Audit, VerifyNamesADeletedEvent) {
+    GRADUS_CASES("DL6", "I12");
     trusted();
     edit("delete from payload where seq = 2; delete from event where seq = 2");
     expectVerdict("deleted", 2);
@@ -127,6 +130,7 @@ TEST_F(Audit, VerifyNamesADeletedText) {
 }
 
 TEST_F(Audit, VerifyNamesReorderedEvents) {
+    GRADUS_CASES("DL6", "I12");
     trusted();
     edit(
         "update event set seq = 1000 where seq = 2; update event set seq = 2 where seq = 3;"
@@ -137,6 +141,7 @@ TEST_F(Audit, VerifyNamesReorderedEvents) {
 }
 
 TEST_F(Audit, VerifyNamesAnInsertedEvent) {
+    GRADUS_CASES("DL6");
     trusted();
     edit(
         "update event set seq = 5 where seq = 4;"
@@ -146,12 +151,14 @@ TEST_F(Audit, VerifyNamesAnInsertedEvent) {
 }
 
 TEST_F(Audit, VerifyNamesACutTail) {
+    GRADUS_CASES("I12");
     trusted();
     edit("delete from event where seq = 4; delete from trusted_rules");
     expectVerdict("truncated", 4);
 }
 
 TEST_F(Audit, VerifyNamesALogThatIsWholeButAnotherOne) {
+    GRADUS_CASES("I12");
     trusted();
     variables["GRADUS_HOME"] = scratch / "other";
     trusted();
@@ -164,6 +171,7 @@ TEST_F(Audit, VerifyNamesALogThatIsWholeButAnotherOne) {
 }
 
 TEST_F(Audit, VerifyNamesAnEditedTableAndRebuildCuresIt) {
+    GRADUS_CASES("I13");
     trusted();
     edit("update trusted_rules set rules = zeroblob(32)");
     expectVerdict("state-mismatch", 4);
@@ -323,6 +331,7 @@ TEST_F(Audit, FollowMayStartBeforeThereIsAnything) {
 // --- redact, reanchor ---
 
 TEST_F(Audit, RedactTakesTheTextAndLeavesALogThatVerifies) {
+    GRADUS_CASES("DL10");
     trusted();
     EXPECT_TRUE(has(run({"audit", "query"}).out, project.filename().native()));
     ASSERT_EQ(run({"audit", "redact", "3"}).exit, 0);

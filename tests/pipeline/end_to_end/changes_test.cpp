@@ -1,6 +1,7 @@
 // submit, ls, show, diff, export and rebase with the program itself and real git.
 #include "tests/pipeline/end_to_end/program.h"
 #include "tests/stages/changes/git_program.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -60,8 +61,8 @@ TEST_F(ChangesProgram, SubmitsACommitWithItsWords) {
     EXPECT_EQ(run({"submit", "--range", "HEAD"}).exit, 2);
 }
 
-// CA15
 TEST_F(ChangesProgram, ExportsWhatGitAppliesToTheSameBytes) {
+    GRADUS_CASES("CA15");
     edit("one\ntwo\nthree\nfour\nfive\nsix");
     writeBytes(project / "bin", std::string("\0\1\2\r\n\xff", 6));
     fs::create_symlink("poem", project / "link");
@@ -127,8 +128,8 @@ TEST_F(ChangesProgram, WantsExactlyOneSource) {
     EXPECT_EQ(nothing.json()["error"]["code"], "empty");
 }
 
-// ST1, ST4, ST6
 TEST_F(ChangesProgram, RebasesOntoWhatMovedAndRefusesConflicts) {
+    GRADUS_CASES("ST1", "ST4", "ST6");
     edit("one\ntwo\nthree\nfour\nfive\nSIX\n");
     const std::string patch = submit({"--worktree"})["change"]["patch"];
     git("git checkout -q -f HEAD");

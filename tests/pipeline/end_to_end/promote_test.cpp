@@ -18,6 +18,7 @@ class Promote : public ClimbingProgram {};
 INSTANTIATE_TEST_SUITE_P(Users, Promote, testing::Values(test::As::kSelf, test::As::kOrdinaryUser), test::nameOfUser);
 
 TEST_P(Promote, AGoodChangeClimbsToProduction) {
+    GRADUS_CASES("TX1");
     given();
     const std::string change = changed("echo v2 > app.txt");
     const Ended ended = gradus({"promote", change, "--json"});
@@ -31,10 +32,10 @@ TEST_P(Promote, AGoodChangeClimbsToProduction) {
     expectWhole();
 }
 
-// TX3, I6
 class Stopped : public ClimbingProgram {
   protected:
     void expectStoppedAt(const std::string& stage) {
+        GRADUS_CASES("TX3", "I6");
         given();
         const std::string change = changed("echo no-" + stage + " > app.txt");
         const auto before = fingerprints(stage);
@@ -54,8 +55,8 @@ TEST_P(Stopped, BeforeTheWorkTreeItIsNotTouched) { expectStoppedAt("local"); }
 TEST_P(Stopped, BeforeStagingItIsNotTouched) { expectStoppedAt("staging"); }
 TEST_P(Stopped, BeforeProductionItIsNotTouched) { expectStoppedAt("production"); }
 
-// I5, I20
 TEST_P(Promote, ANoAfterTheSwitchIsTakenBackAndHeld) {
+    GRADUS_CASES("I5", "I20");
     given();
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
     const std::string release = target(production);
@@ -77,8 +78,8 @@ TEST_P(Promote, ANoAfterTheSwitchIsTakenBackAndHeld) {
     expectWhole();
 }
 
-// I22
 TEST_P(Promote, TheFirstPromotionGoesBackToNothing) {
+    GRADUS_CASES("I22");
     given();
     const Ended ended = gradus({"promote", changed("echo unhealthy > app.txt"), "--json"});
     EXPECT_EQ(ended.exit, 5) << ended.err;
@@ -89,6 +90,7 @@ TEST_P(Promote, TheFirstPromotionGoesBackToNothing) {
 }
 
 TEST_P(Promote, AnUndoBringsTheWorkTreeBack) {
+    GRADUS_CASES("I7", "TX15");
     given();
     const auto before = workTree();
     const std::string change =
@@ -102,8 +104,8 @@ TEST_P(Promote, AnUndoBringsTheWorkTreeBack) {
     expectWhole();
 }
 
-// DL1
 TEST_P(Promote, AnUndoKeepsWhatTheUserEditedSince) {
+    GRADUS_CASES("DL1");
     given();
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt; echo u2 > lib/util.txt"), "--to", "local"}).exit, 0);
     edit("lib/util.txt", "mine\n");
@@ -115,8 +117,8 @@ TEST_P(Promote, AnUndoKeepsWhatTheUserEditedSince) {
     expectWhole();
 }
 
-// CA12, ST8
 TEST_P(Promote, AUsersEditOfTheSameLinesIsNeverOverwritten) {
+    GRADUS_CASES("CA12", "ST8");
     given();
     const std::string change = changed("echo v2 > app.txt");
     edit("app.txt", "mine\n");
@@ -129,6 +131,7 @@ TEST_P(Promote, AUsersEditOfTheSameLinesIsNeverOverwritten) {
 }
 
 TEST_P(Promote, AnEditElsewhereInTheFileIsMergedAndRecordedAsARevision) {
+    GRADUS_CASES("CA11");
     given();
     edit("long.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
     commitAll("a longer file");
@@ -144,6 +147,7 @@ TEST_P(Promote, AnEditElsewhereInTheFileIsMergedAndRecordedAsARevision) {
 }
 
 TEST_P(Promote, ADryRunTouchesAndRecordsNothing) {
+    GRADUS_CASES("TX11");
     given();
     const std::string change = changed("echo v2 > app.txt");
     const auto before = workTree();
@@ -165,6 +169,7 @@ TEST_P(Promote, RulesThatNobodyTrustedPromoteNothing) {
 }
 
 TEST_P(Promote, AChangeIsNotPromotedTwice) {
+    GRADUS_CASES("ST9");
     given();
     const std::string change = changed("echo v2 > app.txt");
     ASSERT_EQ(gradus({"promote", change, "--to", "staging"}).exit, 0);
@@ -200,6 +205,7 @@ TEST_P(Promote, WithoutAFileApplyWritesIntoTheWorkTree) {
 
 // Two stores on one target: the second is refused, with the words what to do.
 TEST_P(Promote, ASecondStoreOnTheSameTargetIsRefused) {
+    GRADUS_CASES("I3");
     given();
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt"), "--to", "staging"}).exit, 0);
     variables["GRADUS_HOME"] = scratch / "other-state";
@@ -211,6 +217,7 @@ TEST_P(Promote, ASecondStoreOnTheSameTargetIsRefused) {
 }
 
 TEST_P(Promote, SomethingUntrackedInTheWayIsNeverReplaced) {
+    GRADUS_CASES("ST8", "CA12", "DL2");
     given();
     const std::string change = changed("echo theirs > notes.txt");
     edit("notes.txt", "mine\n");
@@ -249,8 +256,8 @@ retries = 0
     EXPECT_EQ(ended.json()["data"]["stages"].back()["promotion"]["cause"], "timed-out");
 }
 
-// I24
 TEST_P(Promote, AnInterruptWhileCheckingEndsItAndTouchesNothing) {
+    GRADUS_CASES("I24");
     given(R"(
 [check.unit]
 run = "sleep 60"
@@ -267,6 +274,7 @@ run = "sleep 60"
 }
 
 TEST_P(Promote, CancelStopsWhatAnotherProcessDrives) {
+    GRADUS_CASES("I24");
     given(R"(
 [check.unit]
 run = "sleep 60"
@@ -278,8 +286,9 @@ run = "sleep 60"
     EXPECT_EQ(stateOf("p1"), "cancelled");
 }
 
-// I1, CR1: whatever instant it is killed at, one end and a whole target.
+// Whatever instant it is killed at, one end and a whole target.
 TEST_P(Promote, KilledWhileCheckingItIsOverAfterRecovery) {
+    GRADUS_CASES("I1", "CR1");
     given(R"(
 [check.unit]
 run = "sleep 60"
@@ -297,6 +306,7 @@ run = "sleep 60"
 }
 
 TEST_P(Promote, KilledWhileVerifyingItGoesOnAfterRecovery) {
+    GRADUS_CASES("I1", "CR1");
     given(R"(
 [check.unit]
 run = "./check"

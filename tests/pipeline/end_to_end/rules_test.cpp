@@ -1,6 +1,7 @@
 // Status, trust and the policy verbs, as a person or a script meets them.
 
 #include "tests/pipeline/end_to_end/program.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -133,6 +134,7 @@ TEST_F(Trust, RefusesAnActorThatCannotBeRecordedAsText) {
 }
 
 TEST_F(Trust, RefusesRulesWithErrors) {
+    GRADUS_CASES("TX16");
     rules("[pipeline]\nname = \"shop\"\nstages = [\"sandbx\"]\n");
     const Ended ended = run({"trust", "--yes"});
     EXPECT_EQ(ended.exit, 2);
@@ -256,7 +258,8 @@ TEST_F(PolicyVerbs, ShowShowsWhatIsInForceAndOnlyOnRequestWhatIsOnDisk) {
               runJson({"policy", "show", "--on-disk"})["data"]["digest"]);
 }
 
-TEST_F(PolicyVerbs, ShowGivesRulesTheSameDigestWhateverTheirOrderAndRemarks) {  // E5
+TEST_F(PolicyVerbs, ShowGivesRulesTheSameDigestWhateverTheirOrderAndRemarks) {
+    GRADUS_CASES("E5");
     rules();
     const Json before = runJson({"policy", "show"})["data"]["digest"];
     rules(

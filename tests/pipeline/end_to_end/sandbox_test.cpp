@@ -1,6 +1,7 @@
 // Kept sandboxes as people use them.
 
 #include "tests/pipeline/end_to_end/sandbox_program.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -23,8 +24,8 @@ class KeptSandbox : public SandboxProgramTest {
 };
 INSTANTIATE_TEST_SUITE_P(Users, KeptSandbox, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
 
-// OV32
 TEST_P(KeptSandbox, GoesOnWhereTheLastCommandLeftIt) {
+    GRADUS_CASES("OV32", "TX2");
     const std::string before = fingerprint();
     const std::string sandbox = made({"--name", "fix"});
     EXPECT_EQ(exec(sandbox, "echo one > f; rm README.md").exit, 0);
@@ -35,8 +36,8 @@ TEST_P(KeptSandbox, GoesOnWhereTheLastCommandLeftIt) {
     EXPECT_EQ(exec(sandbox, "true").exit, 2) << "gone";
 }
 
-// L8
 TEST_P(KeptSandbox, SnapshotAndRestoreBringEverythingBack) {
+    GRADUS_CASES("L8");
     const std::string sandbox = made();
     exec(sandbox, "echo one > f; chmod 600 f; ln -s f l; rm run.sh");
     EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "good"}).exit, 0);
@@ -61,8 +62,8 @@ TEST_P(KeptSandbox, ForksStartAlikeAndGoTheirOwnWays) {
     EXPECT_EQ(exec("way-5", "cat f").out, "5\n") << "its origin is gone, it is not";
 }
 
-// R10
 TEST_P(KeptSandbox, ASecondCommandIsToldThatItIsBusyOrWaits) {
+    GRADUS_CASES("R10");
     const std::string sandbox = made();
     auto running = startCommand({GRADUS_PROGRAM, "sandbox", "exec", sandbox, "--", "sh", "-c", "echo up; sleep 1"});
     waitForUp(*running);
@@ -79,8 +80,8 @@ TEST_P(KeptSandbox, IsMadeOfACommitWhateverTheDirectoryHolds) {
     EXPECT_EQ(diff(sandbox), (std::map<std::string, std::string>{}));
 }
 
-// ST14
 TEST_P(KeptSandbox, IsSubmittedWithBothSidesOfWhatItChanged) {
+    GRADUS_CASES("ST14");
     const std::string before = fingerprint();
     const std::string sandbox = made();
     exec(sandbox, "echo more >> README.md; rm src/main.c; echo new > f; git commit -qam inside");

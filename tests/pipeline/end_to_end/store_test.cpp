@@ -5,6 +5,7 @@
 
 #include "store/objects.h"
 #include "tests/pipeline/end_to_end/program.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -103,6 +104,7 @@ TEST_F(StoreVerbs, NothingIsRebuiltFromAnAlteredLog) {
 }
 
 TEST_F(StoreVerbs, CheckNamesADamagedPage) {
+    GRADUS_CASES("DL3");
     { Sql(state / "state.db", Sql::Mode::kReadWrite).script("pragma wal_checkpoint(truncate)"); }
     std::string bytes = bytesOf(state / "state.db");
     ASSERT_GT(bytes.size(), 3 * 4096U);
@@ -130,6 +132,7 @@ TEST_F(StoreVerbs, StatsCountWhatIsThere) {
 // --- backup ---
 
 TEST_F(StoreVerbs, ABackupIsAStateDirectoryThatVerifiesAndGoesOn) {
+    GRADUS_CASES("DL4");
     const fs::path copy = scratch / "copy";
     ASSERT_EQ(run({"store", "backup", copy}).exit, 0);
     variables["GRADUS_HOME"] = copy;
@@ -253,6 +256,7 @@ TEST_F(StoreVerbs, ABackupOfADamagedDatabaseSaysSo) {
 // --- rebuild, gc ---
 
 TEST_F(StoreVerbs, RebuildOfAWholeStoreChangesNoAnswer) {
+    GRADUS_CASES("I13");
     const Json before = runJson({"status"});
     EXPECT_EQ(run({"store", "rebuild"}).exit, 0);
     EXPECT_EQ(runJson({"status"}), before);

@@ -1,6 +1,7 @@
 // `gradus try` as people use it: the program, a real repository, a real sandbox.
 
 #include "tests/pipeline/end_to_end/sandbox_program.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -10,8 +11,8 @@ namespace fs = std::filesystem;
 class Try : public SandboxProgramTest {};
 INSTANTIATE_TEST_SUITE_P(Users, Try, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
 
-// OV27
 TEST_P(Try, LeavesTheRepositoryByteIdenticalWhateverHappensInside) {
+    GRADUS_CASES("OV27");
     const std::string before = fingerprint();
     const Json data = triedJson("rm -rf -- * .git; echo pwned > README.md", {"--discard"});
     EXPECT_EQ(data["execution"]["verdict"], "ok");
@@ -23,8 +24,8 @@ TEST_P(Try, LeavesTheRepositoryByteIdenticalWhateverHappensInside) {
     EXPECT_EQ(fingerprint(), before);
 }
 
-// OV34, NS1
 TEST_P(Try, PassesTheCommandsOutputAndExitCodeThrough) {
+    GRADUS_CASES("OV34", "NS1");
     const Ended ended = tried("echo out; echo err >&2; exit 3", {"--discard"});
     EXPECT_EQ(ended.exit, 3);
     EXPECT_EQ(ended.out, "out\n");
@@ -81,8 +82,8 @@ TEST_P(Try, TheRecordIsComplete) {
     EXPECT_EQ(data["base_moved"], Json::array());
 }
 
-// OV8, OV28
 TEST_P(Try, CreatedAndDeletedInsideIsNoChange) {
+    GRADUS_CASES("OV8", "OV28");
     const Json data = triedJson("echo x > y; rm y");
     EXPECT_EQ(data["changes"], Json::array());
     EXPECT_FALSE(data.contains("sandbox")) << "nothing changed, so nothing is kept";
@@ -94,8 +95,8 @@ TEST_P(Try, FilesThatGitIgnoresAreOnlyCounted) {
     EXPECT_EQ(data["ignored"], 2);
 }
 
-// OV48, NS26
 TEST_P(Try, GitWorksInsideAndLeavesNothingOutside) {
+    GRADUS_CASES("OV48", "NS26");
     const std::string before = fingerprint();
     const Json data = triedJson(
         "git commit -q --allow-empty -m inside && git log --format=%s -1 && git config user.name", {"--discard"});
@@ -113,23 +114,23 @@ TEST_P(Try, WithoutATerminalKeepsWhatChanged) {
     EXPECT_FALSE(fs::exists(project / "new"));
 }
 
-// NS2, RE8
 TEST_P(Try, ASleeperIsStoppedByTheClock) {
+    GRADUS_CASES("NS2", "RE8");
     const Json data = triedJson("sleep 60", {"--discard", "--wall-time", "300ms"});
     EXPECT_EQ(data["execution"]["verdict"], "timeout");
     EXPECT_EQ(tried("sleep 60", {"--discard", "--wall-time", "300ms"}).exit, 124);
 }
 
-// RE1, R5
 TEST_P(Try, TasksAreLimited) {
+    GRADUS_CASES("R5", "RE1");
     const Json data = triedJson("i=0; while [ $i -lt 60 ]; do sleep 5 & i=$((i+1)); done; wait",
                                 {"--discard", "--tasks", "12", "--wall-time", "20s"});
     EXPECT_NE(data["execution"]["verdict"], "ok");
     EXPECT_NE(data["execution"]["verdict"], "timeout");
 }
 
-// E1, PV6, OV36
 TEST_P(Try, SecretsOfTheEnvironmentStayOutside) {
+    GRADUS_CASES("E1", "PV6", "OV36");
     variables["AWS_SECRET_ACCESS_KEY"] = "hush";
     variables["LD_PRELOAD"] = "";
     variables["GIT_DIR"] = "/nowhere";
@@ -142,8 +143,8 @@ TEST_P(Try, SecretsOfTheEnvironmentStayOutside) {
     EXPECT_TRUE(has(out, "PATH="));
 }
 
-// FS1, NW5
 TEST_P(Try, HomeIsEmptyAndTheStateHidden) {
+    GRADUS_CASES("FS1", "NW5");
     writeBytes(home / ".ssh/id_ed25519", "secret");
     writeBytes(home / ".aws/credentials", "secret");
     if (GetParam() == As::kOrdinaryUser) start({"chown", "-R", "41235", home.native()})->wait();
@@ -154,8 +155,8 @@ TEST_P(Try, HomeIsEmptyAndTheStateHidden) {
     EXPECT_FALSE(has(data["execution"]["stdout"].get<std::string>(), "state.db"));
 }
 
-// OV37
 TEST_P(Try, StandsWhereTheCallerStands) {
+    GRADUS_CASES("OV37");
     const Json data =
         gradus({"-C", "src", "try", "--json", "--discard", "--", "sh", "-c", "pwd; echo \"$PWD\"; ls"}).json()["data"];
     const std::string here = fs::canonical(project / "src").native();
@@ -209,8 +210,8 @@ TEST_P(Try, AnEditOutsideMeanwhileIsReported) {
     EXPECT_EQ(bytesOf(project / "README.md"), "edited by its owner\n");
 }
 
-// CR17
 TEST_P(Try, AnInterruptEndsItInOrder) {
+    GRADUS_CASES("CR17");
     auto running = startTry("echo up; sleep 60");
     waitForUp(*running);
     running->send(SIGINT);
@@ -251,8 +252,8 @@ TEST_P(Try, TheWholeFileSystemAndHomeAreNoProjects) {
     EXPECT_EQ(gradus({"-C", home.native(), "try", "--", "true"}).exit, 4);
 }
 
-// NS14
 TEST_P(Try, WordsAfterTheDashesAreNeverOptions) {
+    GRADUS_CASES("NS14");
     EXPECT_EQ(gradus({"try", "--discard", "--", "echo", "--help", "--json"}).out, "--help --json\n");
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/pipeline/engine/check_runner_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST_F(CheckRunnerTest, SeesTheTreeAsItWillBe) {
+    GRADUS_CASES("TX2");
     rules("[check.look]\nrun = [\"sh\", \"-c\", \"cat new.txt README.md; pwd\"]\n");
     change("new.txt", "new\n");
     const auto reports = before();
@@ -74,6 +76,7 @@ TEST_F(CheckRunnerTest, WhatIsNotBuiltYetIsErroredInWords) {
 }
 
 TEST_F(CheckRunnerTest, TooLongIsTimedOut) {
+    GRADUS_CASES("TX4");
     rules("[check.slow]\nrun = \"sleep 600\"\ntimeout = \"300ms\"\nretries = 3\n");
     const auto reports = before();
     EXPECT_EQ(describe(reports), "slow timed-out: timed out: over its wall-time of 300ms\n");
@@ -81,6 +84,7 @@ TEST_F(CheckRunnerTest, TooLongIsTimedOut) {
 }
 
 TEST_F(CheckRunnerTest, CancelledEndsWhatRunsAndStartsNothingElse) {
+    GRADUS_CASES("I24");
     rules("[check.a]\nrun = [\"sh\", \"-c\", \"echo ready; sleep 600\"]\n[check.b]\nneeds = [\"a\"]\nrun = \"true\"\n");
     progress_.output = [&](const Check&, Stream, std::string_view) { cancel_.request_stop(); };
     EXPECT_EQ(describe(before()), "a cancelled: cancelled\n");
@@ -106,6 +110,7 @@ TEST_F(CheckRunnerTest, RunsTwoAtOnce) {
 }
 
 TEST_F(CheckRunnerTest, ATreeThatMovedMeanwhileMakesTheVerdictVoid) {
+    GRADUS_CASES("I8", "CA11");
     rules(
         "[check.a]\nrun = [\"sh\", \"-c\", \"echo ready; true\"]\nretries = 3\n"
         "[check.b]\nneeds = [\"a\"]\nrun = \"true\"\n");
@@ -132,6 +137,7 @@ TEST_F(CheckRunnerTest, ATreeThatMovedBeforeIsNotLookedAt) {
 }
 
 TEST_F(CheckRunnerTest, EvidenceIsBoundToTheCheckAndWhatItRanIn) {
+    GRADUS_CASES("I8");
     rules("[check.a]\nrun = \"true\"\n");
     tree_.evidence.tree = sha256("tree");
     const CheckReport first = before().at(0);

@@ -123,14 +123,18 @@ class EngineCrash : public testing::Test {
     Tree projectBefore_;
 };
 
-// CR1 TX17 I1
-TEST_F(EngineCrash, KilledAnywhereOnTheWayUp) { killEverywhere(Cause::kPassed); }
+TEST_F(EngineCrash, KilledAnywhereOnTheWayUp) {
+    GRADUS_CASES("CR1", "TX17", "I1");
+    killEverywhere(Cause::kPassed);
+}
 
-// CR1 I1
-TEST_F(EngineCrash, KilledAnywhereOnTheWayBack) { killEverywhere(Cause::kFailed); }
+TEST_F(EngineCrash, KilledAnywhereOnTheWayBack) {
+    GRADUS_CASES("CR1", "I1");
+    killEverywhere(Cause::kFailed);
+}
 
-// CR3
 TEST_F(EngineCrash, KilledAgainAndAgainWhileRecovering) {
+    GRADUS_CASES("CR3");
     std::size_t points = 0;
     promoteAndDie(*scene(Cause::kPassed), 0, 0, &points);
     std::size_t deaths = 0;
@@ -150,8 +154,8 @@ TEST_F(EngineCrash, KilledAgainAndAgainWhileRecovering) {
     std::cout << deaths << " deaths while recovering\n";
 }
 
-// CR6
 TEST_F(EngineCrash, AFullOrBrokenDiskAtAnyCallEndsInOrder) {
+    GRADUS_CASES("CR6");
     for (const int error : {ENOSPC, EIO}) {
         std::size_t points = 0;
         promoteAndDie(*scene(Cause::kPassed), 0, 0, &points);

@@ -59,7 +59,9 @@ EngineRig::EngineRig() : base_(inMemory()), objects_(base_ / "state/objects", cl
 
 EngineRig::~EngineRig() {
     store_.reset();
+    // Without git the marker of the project lies where no test directory is.
     std::error_code ignored;
+    if (!marker_.empty()) fs::remove(marker_, ignored);
     fs::remove_all(base_, ignored);
 }
 
@@ -140,7 +142,9 @@ EngineParts EngineRig::parts(FileOperations& files) {
 
 std::unique_ptr<Engine> EngineRig::engine(FileOperations& files) {
     openStore();
-    return std::make_unique<Engine>(engineProject(), parts(files));
+    EngineProject known = engineProject();
+    marker_ = targetOf("local").marker;
+    return std::make_unique<Engine>(std::move(known), parts(files));
 }
 
 std::int64_t EngineRig::submit(const Tree& after, const Actor& by) {
@@ -165,6 +169,17 @@ std::int64_t EngineRig::submitChanges(const ChangeSet& changes, const Actor& by)
 
 Climb EngineRig::promote(std::int64_t change, const std::string& to) {
     return engine()->promote(change, to, progress, {});
+}
+
+TargetIdentity EngineRig::targetOf(const std::string& name) { return parts(real_).driver(stage(name), {})->identity(); }
+
+TargetLock EngineRig::lockTarget(const std::string& name) {
+    engine();
+    TargetClaim claim;
+    claim.store = store_->storeId();
+    claim.project = project().native();
+    claim.stage = name;
+    return TargetLock::take(targetOf(name), claim, real_, {.patience = Milliseconds(0), .takeOver = false});
 }
 
 std::optional<Tree> EngineRig::productionTree() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipeline/engine/engine.h"
+#include "stages/drivers/target_lock.h"
 #include "store/audit_verify.h"
 #include "store/store.h"
 #include "tests/stages/changes/tree_rig.h"
@@ -44,6 +45,8 @@ class EngineRig {
     std::int64_t submitChanges(const ChangeSet& changes, const Actor& by = {ActorKind::kPerson, "ada"});
 
     Climb promote(std::int64_t change, const std::string& to = "production");
+    /// As another process of this store would while it promotes into the stage.
+    TargetLock lockTarget(const std::string& stage);
     Tree projectTree() const { return readTree(project()); }
     /// Nothing: the stage is empty.
     std::optional<Tree> productionTree() const;
@@ -64,6 +67,7 @@ class EngineRig {
   private:
     EngineProject engineProject();
     EngineParts parts(FileOperations& files);
+    TargetIdentity targetOf(const std::string& stage);
     std::vector<CheckReport> answer(const Stage& stage, CheckWhen when, const Evidence& evidence,
                                     const std::function<Cause(const std::string&)>& say);
     void openStore();
@@ -75,6 +79,7 @@ class EngineRig {
     Objects objects_;
     std::optional<Store> store_;
     Pipeline pipeline_;
+    std::filesystem::path marker_;
 };
 
 }  // namespace gradus::test

@@ -22,6 +22,7 @@ class EngineTest : public testing::Test {
 };
 
 TEST_F(EngineTest, AGoodChangeEntersEveryStage) {
+    GRADUS_CASES("TX1");
     const Climb climb = rig.promote(rig.submit(sampleAfter()));
     ASSERT_EQ(climb.stages.size(), 3U) << climb.stages.back().reason;
     EXPECT_TRUE(climb.succeeded());
@@ -31,8 +32,9 @@ TEST_F(EngineTest, AGoodChangeEntersEveryStage) {
     rig.expectWhole();
 }
 
-// I6: what says no before touches nothing, and no later stage is looked at.
+// What says no before touches nothing, and no later stage is looked at.
 TEST_F(EngineTest, ANoBeforeTouchesNothing) {
+    GRADUS_CASES("I6");
     for (const std::string stage : {"sandbox", "local", "production"}) {
         EngineRig other;
         build(other.project(), sampleBefore());
@@ -49,8 +51,8 @@ TEST_F(EngineTest, ANoBeforeTouchesNothing) {
     }
 }
 
-// I5 I22
 TEST_F(EngineTest, ANoAfterIsTakenBack) {
+    GRADUS_CASES("I5", "I22");
     rig.answers.after = [](const std::string& stage) {
         return stage == "production" ? Cause::kFailed : Cause::kPassed;
     };
@@ -64,8 +66,8 @@ TEST_F(EngineTest, ANoAfterIsTakenBack) {
     rig.expectWhole();
 }
 
-// I20
 TEST_F(EngineTest, AfterAFailureAMachineWaitsAndAPersonMay) {
+    GRADUS_CASES("I20");
     rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kFailed : Cause::kPassed; };
     const std::int64_t change = rig.submit(sampleAfter());
     EXPECT_EQ(rig.promote(change, "local").stages.back().promotion.state, S::kRolledBack);
@@ -93,6 +95,7 @@ TEST_F(EngineTest, ErroredIsNotFailedAndNotHeld) {
 }
 
 TEST_F(EngineTest, AnUndoRestoresEveryPath) {
+    GRADUS_CASES("I7");
     const std::int64_t change = rig.submit(sampleAfter());
     const Climb climb = rig.promote(change, "local");
     ASSERT_TRUE(climb.succeeded());
@@ -100,7 +103,6 @@ TEST_F(EngineTest, AnUndoRestoresEveryPath) {
     EXPECT_TRUE(undone.succeeded()) << undone.reason;
     EXPECT_EQ(undone.promotion.undoes, climb.stages.back().promotion.id);
     EXPECT_EQ(difference(rig.projectTree(), before), "");
-    // I7
     EXPECT_THROW(rig.engine()->rollBack(undone.promotion.id, rig.progress, {}), Error);
     EXPECT_THROW(rig.engine()->rollBack(climb.stages.back().promotion.id, rig.progress, {}), Error);
     // What was taken back can be promoted again.
@@ -108,8 +110,9 @@ TEST_F(EngineTest, AnUndoRestoresEveryPath) {
     rig.expectWhole();
 }
 
-// I17: no gate is asked on the way back.
+// No gate is asked on the way back.
 TEST_F(EngineTest, ARollbackNeedsNoGate) {
+    GRADUS_CASES("I17");
     const std::int64_t change = rig.submit(sampleAfter());
     ASSERT_TRUE(rig.promote(change).succeeded());
     rig.store().write([&](Writer& writer) {
@@ -122,8 +125,9 @@ TEST_F(EngineTest, ARollbackNeedsNoGate) {
     EXPECT_EQ(rig.productionTree(), std::nullopt);
 }
 
-// I8: what was checked is what is applied, or it is checked again.
+// What was checked is what is applied, or it is checked again.
 TEST_F(EngineTest, ATreeThatMovedWhileItWasCheckedIsCheckedAgain) {
+    GRADUS_CASES("I8", "CA11");
     int rounds = 0;
     rig.answers.before = [&](const std::string& stage) {
         if (stage == "local" && ++rounds == 1) build(rig.project(), {{"elsewhere", file("mine")}});
@@ -148,6 +152,7 @@ TEST_F(EngineTest, WherePeopleWorkUnrelatedEditsAreNoReasonToCheckAgain) {
 }
 
 TEST_F(EngineTest, AnEditOfWhatItTouchesIsNeverOverwritten) {
+    GRADUS_CASES("CA11", "CA12");
     rig.answers.before = [&](const std::string& stage) {
         if (stage == "local") build(rig.project(), {{"edited", file("mine")}});
         return Cause::kPassed;
@@ -162,6 +167,7 @@ TEST_F(EngineTest, AnEditOfWhatItTouchesIsNeverOverwritten) {
 }
 
 TEST_F(EngineTest, WhenThePolicySaysSoAPersonTakesItBack) {
+    GRADUS_CASES("I4");
     rig.rollback = "manual";
     rig.answers.after = [](const std::string& stage) {
         return stage == "production" ? Cause::kFailed : Cause::kPassed;
@@ -169,7 +175,7 @@ TEST_F(EngineTest, WhenThePolicySaysSoAPersonTakesItBack) {
     const Climb climb = rig.promote(rig.submit(sampleAfter()));
     EXPECT_EQ(climb.stages.back().promotion.state, S::kVerifying);
     EXPECT_TRUE(rig.productionTree());
-    // I4: after the first touch the target stays taken, even while it waits for a person.
+    // After the first touch the target stays taken, even while it waits for a person.
     EXPECT_TRUE(rig.store().records().atWorkOn(*climb.stages.back().promotion.target));
     const StageReport report = rig.engine()->rollBack(climb.stages.back().promotion.id, rig.progress, {});
     EXPECT_EQ(report.promotion.state, S::kRolledBack);
@@ -198,8 +204,8 @@ TEST_F(EngineTest, ItSoaksAsLongAsItsChecksGoOnPassing) {
     rig.expectWhole();
 }
 
-// CR15
 TEST_F(EngineTest, ATargetThatCannotBeRestoredIsStuckAndClosed) {
+    GRADUS_CASES("CR15");
     ASSERT_TRUE(rig.promote(rig.submit(sampleAfter())).succeeded());
     const auto old = std::filesystem::canonical(rig.production() / "current");
     rig.answers.after = [&](const std::string& stage) {
@@ -221,6 +227,7 @@ TEST_F(EngineTest, ATargetThatCannotBeRestoredIsStuckAndClosed) {
 }
 
 TEST_F(EngineTest, ACancelledPromotionTouchesNothingOrGoesBack) {
+    GRADUS_CASES("I24", "I5");
     std::stop_source stop;
     rig.answers.before = [&](const std::string& stage) {
         if (stage == "local") stop.request_stop();
@@ -243,7 +250,52 @@ TEST_F(EngineTest, ACancelledPromotionTouchesNothingOrGoesBack) {
     rig.expectWhole();
 }
 
+// Whoever waits for a target holds nothing, and loses nothing by giving up.
+TEST_F(EngineTest, WhileAnotherHasTheTargetItWaitsAndKeepsTheChange) {
+    GRADUS_CASES("TX5", "TX7", "I4");
+    const std::int64_t change = rig.submit(sampleAfter());
+    ASSERT_TRUE(rig.promote(change, "sandbox").succeeded());
+    auto other = std::optional(rig.lockTarget("local"));
+    const Climb busy = rig.promote(change, "local");
+    EXPECT_EQ(busy.stages.back().promotion.state, S::kWaiting);
+    EXPECT_NE(busy.stages.back().reason.find("another process is promoting"), std::string::npos);
+    EXPECT_EQ(difference(rig.projectTree(), before), "");
+    other.reset();
+    EXPECT_NO_THROW(rig.lockTarget("local")) << "waiting holds no lock";
+    const std::int64_t waiting = busy.stages.back().promotion.id;
+    rig.engine()->cancel(waiting);
+    EXPECT_EQ(rig.store().records().promotion(waiting)->state, S::kCancelled);
+    const Climb again = rig.promote(change, "local");
+    EXPECT_TRUE(again.succeeded()) << again.stages.back().reason;
+    EXPECT_NE(again.stages.back().promotion.id, waiting) << "an end is final";
+    EXPECT_EQ(difference(plain(rig.projectTree()), sampleAfter()), "");
+    rig.expectWhole();
+}
+
+// What waited for one tree does not go on over another: it ends, and says what took its place.
+TEST_F(EngineTest, AMergeSupersedesWhatWaited) {
+    GRADUS_CASES("I14");
+    build(rig.project(), {{"lines", file("1\n2\n3\n4\n5\n6\n7\n8\n9\n")}});
+    rig.objects().put("1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    Tree after = plain(rig.projectTree());
+    after["lines"] = file("1\ntwo\n3\n4\n5\n6\n7\n8\n9\n");
+    const std::int64_t change = rig.submit(after);
+    auto other = std::optional(rig.lockTarget("local"));
+    const std::int64_t waiting = rig.promote(change, "local").stages.back().promotion.id;
+    other.reset();
+    build(rig.project(), {{"lines", file("1\n2\n3\n4\n5\n6\n7\n8\nnine\n")}});
+    const Climb climb = rig.promote(change, "local");
+    EXPECT_TRUE(climb.succeeded()) << climb.stages.back().reason;
+    EXPECT_EQ(climb.stages.back().promotion.revision, 2);
+    const Records& records = rig.store().records();
+    EXPECT_EQ(records.promotion(waiting)->state, S::kSuperseded);
+    EXPECT_NE(records.lastReason(waiting).value_or("").find(".2 took its place"), std::string::npos);
+    EXPECT_EQ(rig.projectTree().at("lines").bytes, "1\ntwo\n3\n4\n5\n6\n7\n8\nnine\n");
+    rig.expectWhole();
+}
+
 TEST_F(EngineTest, APlanTouchesAndRecordsNothing) {
+    GRADUS_CASES("TX11");
     const std::int64_t change = rig.submit(sampleAfter());
     const auto engine = rig.engine();
     const std::int64_t events = rig.store().records().counts().events;

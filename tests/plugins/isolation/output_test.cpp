@@ -124,8 +124,8 @@ TEST_F(Output, ADetachedGrandchildDoesNotDelayTheVerdict) {
     EXPECT_EQ(outcome.leftBehind, 1U);
 }
 
-// I24
 TEST_F(Output, ACancelledCommandIsKilledAtOnce) {
+    GRADUS_CASES("I24");
     const HostProject project(someone());
     const auto sandbox = open(project);
     std::stop_source source;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/policies/language/loading.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -313,8 +314,8 @@ TEST(Loader, SaysWhereEachRuleComesFrom) {
     EXPECT_EQ(rule("stage.local.driver"), "\"worktree\" from default");
 }
 
-// E5
 TEST(RulesDigest, StaysWithCommentsOrderAndSpelling) {
+    GRADUS_CASES("E5");
     const std::string a = smallFile(
         "timeout = \"90s\"\nretries = 2\n[sandbox]\nenv = [\"A\"]\nlimits = { tasks = 3, memory = \"1G\" }\n");
     const std::string b =
@@ -325,8 +326,8 @@ TEST(RulesDigest, StaysWithCommentsOrderAndSpelling) {
     EXPECT_EQ(rulesDigest(loaded(a)), rulesDigest(loaded(b)));
 }
 
-// E5
 TEST(RulesDigest, ChangesWithEveryEffectiveRule) {
+    GRADUS_CASES("E5");
     const Digest base = rulesDigest(loaded(smallFile()));
     for (const char* more :
          {"timeout = \"91s\"\n", "retries = 2\n", "network = { allow = [\"127.0.0.1:1\"] }\n",

@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 
 #include "tests/stages/changes/overlay_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -25,8 +26,8 @@ class HarvestTest : public test::OverlayTest {
     }
 };
 
-// OV28, OV27
 TEST_F(HarvestTest, TellsNothingWhereNothingWasDone) {
+    GRADUS_CASES("OV28", "OV27");
     writeText(base("f"), "text");
     rig().begin();
     const Harvest harvest = rig().harvest();
@@ -35,8 +36,8 @@ TEST_F(HarvestTest, TellsNothingWhereNothingWasDone) {
     EXPECT_TRUE(harvest.baseMoved.empty());
 }
 
-// OV10, OV2, OV13
 TEST_F(HarvestTest, TellsNewFilesDirectoriesAndLinksVerbatim) {
+    GRADUS_CASES("OV10", "OV2", "OV13");
     rig().begin();
     writeText(in("new"), "text");
     writeText(in("empty"), "");
@@ -50,8 +51,8 @@ TEST_F(HarvestTest, TellsNewFilesDirectoriesAndLinksVerbatim) {
     EXPECT_EQ(harvest.changes.changes()[0].after, test::directoryEntry());
 }
 
-// OV12, OV41
 TEST_F(HarvestTest, TellsAnOverwrittenFileWithBothContents) {
+    GRADUS_CASES("OV12", "OV41");
     writeText(base("f"), "old");
     fs::permissions(base("f"), fs::perms(0444));
     rig().begin();
@@ -61,8 +62,9 @@ TEST_F(HarvestTest, TellsAnOverwrittenFileWithBothContents) {
     EXPECT_EQ(only(harvest), (PathChange{"f", test::fileEntry("old", 0444), test::fileEntry("new!"), true}));
 }
 
-// OV41: the content decides, not the time
+// The content decides, not the time
 TEST_F(HarvestTest, TakesATouchedOrRewrittenFileForUnchanged) {
+    GRADUS_CASES("OV41");
     writeText(base("f"), "same");
     writeText(base("g"), "same");
     rig().begin();
@@ -72,8 +74,8 @@ TEST_F(HarvestTest, TakesATouchedOrRewrittenFileForUnchanged) {
     EXPECT_EQ(told(rig().harvest()), Lines{});
 }
 
-// OV42
 TEST_F(HarvestTest, TellsAChangeOfModeAlone) {
+    GRADUS_CASES("OV42");
     writeText(base("f"), "text");
     fs::create_directory(base("d"));
     rig().begin();
@@ -84,8 +86,8 @@ TEST_F(HarvestTest, TellsAChangeOfModeAlone) {
     EXPECT_EQ(harvest.changes.changes()[1].after, test::fileEntry("text", 0755));
 }
 
-// OV6, OV7
 TEST_F(HarvestTest, TellsDeletionsAndLeavesTheTargetOfALink) {
+    GRADUS_CASES("OV6", "OV7", "TX15");
     writeText(base("f"), "text");
     writeText(base("target"), "text");
     fs::create_symlink("target", base("link"));
@@ -97,8 +99,8 @@ TEST_F(HarvestTest, TellsDeletionsAndLeavesTheTargetOfALink) {
     EXPECT_EQ(harvest.changes.changes()[1].before, test::linkEntry("target"));
 }
 
-// OV8
 TEST_F(HarvestTest, TellsNothingOfWhatCameAndWent) {
+    GRADUS_CASES("OV8");
     rig().begin();
     writeText(in("f"), "text");
     fs::create_directory(in("d"));
@@ -110,8 +112,8 @@ TEST_F(HarvestTest, TellsNothingOfWhatCameAndWent) {
     EXPECT_EQ(told(rig().harvest()), Lines{});
 }
 
-// OV1
 TEST_F(HarvestTest, TellsAReplacedDirectoryPathByPath) {
+    GRADUS_CASES("OV1");
     fs::create_directories(base("d/sub"));
     writeText(base("d/old"), "old");
     writeText(base("d/both"), "same");
@@ -134,8 +136,8 @@ TEST_F(HarvestTest, TellsADeletedTreePathByPath) {
     EXPECT_EQ(harvest.changes.changes()[3].before, test::fileEntry("x"));
 }
 
-// OV4, OV11, OV14, OV15
 TEST_F(HarvestTest, TellsEveryChangeOfType) {
+    GRADUS_CASES("OV4", "OV11", "OV14", "OV15");
     const Lines kinds{"file", "link", "directory"};
     const auto make = [](const fs::path& path, const std::string& kind, const std::string& text) {
         if (kind == "file") return writeText(path, text);
@@ -193,8 +195,9 @@ TEST_F(HarvestTest, SeesAFileOfALowerLayerHideWhatLiesBelowIt) {
     EXPECT_EQ(told(rig().harvest()), (Lines{"added d/new", "deleted d/x"}));
 }
 
-// OV17-OV24, FS12: never opened, so nothing waits
+// Never opened, so nothing waits
 TEST_F(HarvestTest, RefusesPipesAndSocketsWhateverTheyReplace) {
+    GRADUS_CASES("OV17", "OV18", "OV19", "OV20", "OV21", "OV22", "OV23", "OV24", "FS12");
     for (const char* kind : {"pipe", "socket"}) {
         writeText(base(std::string(kind) + "-file"), "x");
         fs::create_directory(base(std::string(kind) + "-dir"));
@@ -222,8 +225,8 @@ TEST_F(HarvestTest, RefusesPipesAndSocketsWhateverTheyReplace) {
     EXPECT_EQ(harvest.refused[4].reason, "it is a socket, not a regular file");
 }
 
-// FS16
 TEST_F(HarvestTest, RefusesDevicesAndTakesAForgedWhiteoutForADeletionOnly) {
+    GRADUS_CASES("FS16");
     if (::geteuid() != 0) GTEST_SKIP() << "only root makes device nodes";
     writeText(base("x"), "x");
     rig().begin();
@@ -236,15 +239,15 @@ TEST_F(HarvestTest, RefusesDevicesAndTakesAForgedWhiteoutForADeletionOnly) {
     EXPECT_TRUE(fs::exists(base("x")));
 }
 
-// FS11
 TEST_F(HarvestTest, KeepsALinkAsItsTextAndNeverReadsWhatItPointsTo) {
+    GRADUS_CASES("FS11");
     rig().begin();
     fs::create_symlink("/etc/shadow", in("out.txt"));
     EXPECT_EQ(only(rig().harvest()).after, test::linkEntry("/etc/shadow"));
 }
 
-// FS17
 TEST_F(HarvestTest, TellsHardLinksAsFilesOfTheirOwn) {
+    GRADUS_CASES("FS17");
     writeText(base("secret"), "text");
     rig().begin();
     fs::create_hard_link(in("secret"), in("x"));
@@ -254,8 +257,8 @@ TEST_F(HarvestTest, TellsHardLinksAsFilesOfTheirOwn) {
     EXPECT_EQ(fs::hard_link_count(base("secret")), 1U);
 }
 
-// FS13, OV41
 TEST_F(HarvestTest, HashesHolesWithoutReadingThemAndRefusesTooMany) {
+    GRADUS_CASES("FS13", "OV41");
     rig().begin();
     writeText(in("small"), "");
     fs::resize_file(in("small"), 3'000'000);
@@ -280,8 +283,9 @@ TEST_F(HarvestTest, StopsBeyondItsBounds) {
     EXPECT_NO_THROW(harvest(source, {.maxBytes = 20'000}));
 }
 
-// FS20: a deleted tree is bounded too
+// A deleted tree is bounded too
 TEST_F(HarvestTest, StopsBeyondItsBoundsInADeletedTree) {
+    GRADUS_CASES("FS20");
     fs::create_directory(base("d"));
     for (int i = 0; i < 20; ++i) writeText(base("d/f" + std::to_string(i)), "x");
     rig().begin();
@@ -290,8 +294,8 @@ TEST_F(HarvestTest, StopsBeyondItsBoundsInADeletedTree) {
     EXPECT_NO_THROW(rig().harvest({.maxEntries = 21}));
 }
 
-// OV25, CA1, CA2
 TEST_F(HarvestTest, TellsOddNamesAndRefusesThoseThatNoChangeMayHave) {
+    GRADUS_CASES("OV25", "CA1", "CA2");
     rig().begin();
     for (const char* name : {"-rf", "with space", "quote\"colon:comma,", "line\nbreak", "\xff\xfe", "dot.",
                              "back\\slash", ".GIT", "git~1", ".gitmodules"})
@@ -304,8 +308,8 @@ TEST_F(HarvestTest, TellsOddNamesAndRefusesThoseThatNoChangeMayHave) {
     EXPECT_EQ(refused, (Lines{".GIT", "\\xff\\xfe", "back\\slash", "dot.", "git~1", "line\\nbreak"}));
 }
 
-// CA9
 TEST_F(HarvestTest, RefusesSpecialBitsUnlessNothingElseChanged) {
+    GRADUS_CASES("CA9");
     writeText(base("unchanged"), "x");
     writeText(base("changed"), "x");
     fs::create_directory(base("shared"));
@@ -325,8 +329,8 @@ TEST_F(HarvestTest, RefusesSpecialBitsUnlessNothingElseChanged) {
     EXPECT_EQ(test::refusals(harvest), (Lines{"changed" + reason, "sticky" + reason}));
 }
 
-// ST12, OV48
 TEST_F(HarvestTest, LeavesGitsDirectoryOutAtAnyDepth) {
+    GRADUS_CASES("ST12", "OV48");
     fs::create_directories(base(".git/refs"));
     writeText(base(".git/HEAD"), "ref");
     rig().begin();

@@ -6,6 +6,7 @@
 
 #include "store/model/error.h"
 #include "tests/stages/changes/change_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -38,15 +39,15 @@ TEST_F(Merge, LeavesAChangeAsItIsWhereNothingMoved) {
     EXPECT_EQ(result.merged, change);
 }
 
-// ST4
 TEST_F(Merge, LandsBesideFilesThatOthersChanged) {
+    GRADUS_CASES("ST4");
     rig.put("a", "old");
     rig.put("other", "edited by somebody");
     EXPECT_FALSE(onto({{"a", rig.file("old"), rig.file("new")}}).moved);
 }
 
-// ST9
 TEST_F(Merge, LeavesOutWhatIsThereAlready) {
+    GRADUS_CASES("ST9");
     rig.put("a", "new");
     rig.put("both", "same", 0664);
     const MergeResult result = onto({{"a", rig.file("old"), rig.file("new")},
@@ -67,8 +68,8 @@ TEST_F(Merge, MakesOneOfEditsToDifferentLines) {
     EXPECT_EQ(result.mergedPaths, std::vector<std::string>{"poem"});
 }
 
-// ST6
 TEST_F(Merge, RefusesEditsToTheSameLinesAndLeavesNoMarkers) {
+    GRADUS_CASES("ST6");
     rig.put("poem", "ONE\ntwo\n");
     const MergeResult result = onto({{"poem", rig.file("one\ntwo\n"), rig.file("uno\ntwo\n")}});
     ASSERT_EQ(result.conflicts.size(), 1U);
@@ -124,8 +125,8 @@ TEST_F(Merge, SaysThatTheAncestorIsNotStored) {
     EXPECT_EQ(kinds({{"a", lost, rig.file("ours\n")}}), std::vector{Kind::kNoAncestor});
 }
 
-// CA9
 TEST_F(Merge, LeavesPermissionsAloneThatTheChangeDoesNotSpeakOf) {
+    GRADUS_CASES("CA9");
     rig.put("script", "old", 0664);
     rig.put("tool", "x", 0664);
     const MergeResult result =
@@ -143,8 +144,8 @@ TEST_F(Merge, RefusesTwoDifferentChangesOfPermissions) {
               (std::vector{Kind::kMode, Kind::kMode}));
 }
 
-// CA3
 TEST_F(Merge, RefusesToReachThroughALink) {
+    GRADUS_CASES("CA3");
     fs::create_directory(rig.scratch / "outside");
     fs::create_symlink(rig.scratch / "outside", rig.tree / "way");
     rig.put("plain", "a file");
@@ -215,8 +216,8 @@ TEST(DirectoryReader, KeepsTheContent) {
     EXPECT_EQ(rig.text(entry), std::string(300'000, 'x'));
 }
 
-// CA1, CA9
 TEST(DirectoryReader, RefusesWhatNoChangeCanHold) {
+    GRADUS_CASES("CA1", "CA9");
     ChangeRig rig;
     rig.put("suid", "x");
     ASSERT_EQ(::chmod((rig.tree / "suid").c_str(), 04755), 0);

@@ -9,6 +9,7 @@
 #include "stages/changes/patch_writer.h"
 #include "tests/stages/changes/change_rig.h"
 #include "tests/stages/changes/git_program.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -75,6 +76,7 @@ std::map<std::string, std::string> after(std::map<std::string, std::string> tree
 }
 
 TEST(PatchProperty, AppliesWhatGitWritesAndWritesWhatGitApplies) {
+    GRADUS_CASES("CA15");
     if (!test::hasGit()) GTEST_SKIP() << "there is no git";
     test::ChangeRig rig;
     const fs::path project = rig.tree;

@@ -7,6 +7,7 @@
 #include "store/model/error.h"
 #include "tests/stages/changes/change_rig.h"
 #include "tests/stages/changes/git_program.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -49,6 +50,7 @@ TEST_F(PatchTest, EditsExactlyTheLinesItNames) {
 }
 
 TEST_F(PatchTest, TakesNoFuzzAndNoOffset) {
+    GRADUS_CASES("CA7");
     rig.put("a", "0\n1\n2\n");
     EXPECT_EQ(refusal(file("a", "@@ -1,2 +1,2 @@\n 1\n-2\n+two\n")),
               "patch line 4: a, hunk 1: line 1 of the file is another");
@@ -62,8 +64,8 @@ TEST_F(PatchTest, ANameThatCannotBeReadIsToldOnce) {
     EXPECT_EQ(said.find('\n'), std::string::npos) << said;
 }
 
-// CA7
 TEST_F(PatchTest, ListsEveryFaultAndMakesNothing) {
+    GRADUS_CASES("CA7");
     rig.put("a", "1\n");
     rig.put("b", "1\n");
     const std::string text =
@@ -73,8 +75,8 @@ TEST_F(PatchTest, ListsEveryFaultAndMakesNothing) {
               "patch line 11: c: it is not there");
 }
 
-// CA15
 TEST_F(PatchTest, KeepsCarriageReturnsAndMissingNewlines) {
+    GRADUS_CASES("CA15");
     rig.put("dos", "1\r\n2\r\n");
     rig.put("open", "1\n2");
     const auto patched = apply(file("dos", "@@ -1,2 +1,2 @@\n 1\r\n-2\r\n+two\r\n") +
@@ -87,6 +89,7 @@ TEST_F(PatchTest, KeepsCarriageReturnsAndMissingNewlines) {
 }
 
 TEST_F(PatchTest, MakesRemovesRenamesCopiesAndChangesModes) {
+    GRADUS_CASES("CA15", "CA9");
     rig.put("gone", "x\n");
     rig.put("old", "1\n2\n");
     rig.put("script", "s\n", 0664);
@@ -127,8 +130,8 @@ TEST_F(PatchTest, ReadsPlainDiffsAndMails) {
     EXPECT_EQ(after(plain), "2\n");
 }
 
-// CA1
 TEST_F(PatchTest, RefusesPathsThatNoChangeMayHave) {
+    GRADUS_CASES("CA1");
     for (const char* path : {"../x", "/etc/x", "a//b", "./x", "a/../b", "x.", "x ", "a\\\\b", "x\\nb", "\\303\\050"}) {
         const std::string text = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ \"b/" +
                                  std::string(path) + "\"\n@@ -0,0 +1 @@\n+x\n";
@@ -138,16 +141,16 @@ TEST_F(PatchTest, RefusesPathsThatNoChangeMayHave) {
     EXPECT_NE(refusal("--- /dev/null\n+++ b/" + longName + "\n@@ -0,0 +1 @@\n+x\n").find("longer"), std::string::npos);
 }
 
-// CA2, ST15
 TEST_F(PatchTest, RefusesToReachIntoGit) {
+    GRADUS_CASES("CA2", "ST15");
     for (const char* path : {".git/hooks/pre-commit", ".GIT/x", "git~1/x", ".g\u200cit/x", "sub/.git/config"})
         EXPECT_NE(refusal("--- /dev/null\n+++ b/" + std::string(path) + "\n@@ -0,0 +1 @@\n+x\n").find("git's own"),
                   std::string::npos)
             << path;
 }
 
-// CA3
 TEST_F(PatchTest, RefusesToWriteThroughALink) {
+    GRADUS_CASES("CA3");
     fs::create_symlink("/etc", rig.tree / "way");
     EXPECT_NE(refusal("--- /dev/null\n+++ b/way/x\n@@ -0,0 +1 @@\n+x\n").find("symbolic link"), std::string::npos);
     const std::string link =
@@ -159,28 +162,29 @@ TEST_F(PatchTest, RefusesToWriteThroughALink) {
               std::string::npos);
 }
 
-// CA3
 TEST_F(PatchTest, RefusesToAddWhatIsThere) {
+    GRADUS_CASES("CA3");
     rig.put("a", "1\n");
     EXPECT_NE(refusal("--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x\n").find("it is there already"), std::string::npos);
 }
 
-// CA5, ST15
 TEST_F(PatchTest, RefusesSubmodules) {
+    GRADUS_CASES("CA5", "ST15");
     EXPECT_NE(refusal("diff --git a/s b/s\nnew file mode 160000\n--- /dev/null\n+++ b/s\n@@ -0,0 +1 @@\n+Subproject "
                       "commit 0123456789012345678901234567890123456789\n")
                   .find("a submodule"),
               std::string::npos);
 }
 
-// CA5: a carriage return in a name
+// A carriage return in a name
 TEST_F(PatchTest, RefusesACarriageReturnInAName) {
+    GRADUS_CASES("CA5");
     EXPECT_NE(refusal("diff --git \"a/x\\r\" \"b/x\\r\"\nnew file mode 100644\n").find("control character"),
               std::string::npos);
 }
 
-// CA9
 TEST_F(PatchTest, RefusesModesThatNoChangeCanHave) {
+    GRADUS_CASES("CA9");
     for (const char* mode : {"104755", "102755", "101777", "060000", "040000", "777777777777"})
         EXPECT_FALSE(refusal("diff --git a/x b/x\nnew file mode " + std::string(mode) + "\n").empty()) << mode;
 }

@@ -14,6 +14,7 @@
 #include "store/model/error.h"
 #include "tests/stages/changes/tree_rig.h"
 #include "tests/store/own_mounts.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -50,8 +51,9 @@ class TreeWriterConflict : public testing::Test {
     TreeRig rig_;
 };
 
-// CA1 CA2: such a path never becomes part of a change set, so no plan ever sees it.
+// Such a path never becomes part of a change set, so no plan ever sees it.
 TEST_F(TreeWriterConflict, CannotBeGivenAPathThatIsNotPlain) {
+    GRADUS_CASES("CA1", "CA2");
     const std::vector<std::string> paths = {"../x",
                                             "/etc/x",
                                             "a//b",
@@ -80,8 +82,8 @@ TEST_F(TreeWriterConflict, CannotBeGivenAPathThatIsNotPlain) {
     }
 }
 
-// CA2
 TEST_F(TreeWriterConflict, TouchesProtectedPathsOnlyWithAGrant) {
+    GRADUS_CASES("CA2");
     for (const std::string path : {".gitmodules", "sub/.gitattributes", ".LFSconfig"}) {
         const ChangeSet change({adds(path, file("x"))});
         expectRefused(change, {{Kind::kProtected, path}});
@@ -89,8 +91,8 @@ TEST_F(TreeWriterConflict, TouchesProtectedPathsOnlyWithAGrant) {
     }
 }
 
-// CA3
 TEST_F(TreeWriterConflict, NeverWritesThroughALink) {
+    GRADUS_CASES("CA3");
     build(rig_.outside(), {{"f", file("canary")}});
     const Tree canary = readTree(rig_.outside());
     fs::create_directory_symlink(rig_.outside(), rig_.root() / "link");
@@ -104,8 +106,9 @@ TEST_F(TreeWriterConflict, NeverWritesThroughALink) {
     EXPECT_EQ(readTree(rig_.outside()), canary);
 }
 
-// CA3 CA7 CA12 ST8: one of many is enough, and all of them are named.
+// One of many is enough, and all of them are named.
 TEST_F(TreeWriterConflict, WritesNothingWhenOneOfManyDoesNotFit) {
+    GRADUS_CASES("CA3", "CA7", "CA12", "ST8");
     std::vector<PathChange> changes;
     for (int i = 0; i < 9; ++i) {
         const std::string path = fmt::format("f{}", i);
@@ -143,8 +146,8 @@ TEST_F(TreeWriterConflict, NeverWritesWhereTheBeforeIsUnknown) {
     expectRefused(ChangeSet({change}), {{Kind::kUnknownBefore, "f"}});
 }
 
-// DL2 TX15
 TEST_F(TreeWriterConflict, RemovesNoDirectoryThatHoldsMoreThanTheChangeKnows) {
+    GRADUS_CASES("DL2", "TX15");
     rig_.reset({{"d", folder()}, {"d/known", file("x")}, {"d/untracked", file("the user's")}});
     expectRefused(ChangeSet({removes("d", folder()), removes("d/known", file("x"))}), {{Kind::kNotEmpty, "d"}});
     expectRefused(ChangeSet({turns("d", folder(), file("y")), removes("d/known", file("x"))}),
@@ -154,8 +157,8 @@ TEST_F(TreeWriterConflict, RemovesNoDirectoryThatHoldsMoreThanTheChangeKnows) {
     EXPECT_EQ(plain(rig_.now()), (Tree{{"real", folder()}, {"real/f", file("x")}}));
 }
 
-// CA9
 TEST_F(TreeWriterConflict, TouchesNothingThatHasSpecialModes) {
+    GRADUS_CASES("CA9");
     rig_.reset({{"f", file("x", 0755)}, {"d", folder()}});
     ASSERT_EQ(::chmod((rig_.root() / "f").c_str(), 04755), 0);
     ASSERT_EQ(::chmod((rig_.root() / "d").c_str(), 01755), 0);
@@ -164,8 +167,9 @@ TEST_F(TreeWriterConflict, TouchesNothingThatHasSpecialModes) {
     EXPECT_THROW(ChangeSet({adds("g", file("x", 04755))}), Error);
 }
 
-// OV17 to OV24: a pipe or a socket is neither expected nor replaced.
+// A pipe or a socket is neither expected nor replaced.
 TEST_F(TreeWriterConflict, LeavesPipesAndSocketsAlone) {
+    GRADUS_CASES("OV17", "OV18", "OV19", "OV20", "OV21", "OV22", "OV23", "OV24");
     ASSERT_EQ(::mkfifo((rig_.root() / "pipe").c_str(), 0644), 0);
     expectRefused(ChangeSet({turns("pipe", file(""), file("x"))}), {{Kind::kEdited, "pipe"}});
     expectRefused(ChangeSet({adds("pipe", file("x"))}), {{Kind::kInTheWay, "pipe"}});
@@ -208,8 +212,8 @@ class SmallDisk {
     int error_ = 0;
 };
 
-// CR6
 TEST_F(TreeWriterConflict, ChecksForSpaceFirstAndLosesNothingWhenItRunsOutLater) {
+    GRADUS_CASES("CR6");
     if (!isRoot()) GTEST_SKIP() << "mounting needs root";
     const SmallDisk disk(rig_.root(), "size=4m,mode=0755");
     ASSERT_EQ(disk.error(), 0);
@@ -328,8 +332,8 @@ TEST_F(TreeWriterConflict, RemovesNoDirectoryThatIsFilledAtTheLastMoment) {
     EXPECT_EQ(rig_.now().at("d/f"), before.at("d/f"));
 }
 
-// DL1
 TEST_F(TreeWriterConflict, UndoKeepsAndListsWhatWasEditedSince) {
+    GRADUS_CASES("DL1");
     rig_.reset({{"edited", file("old")},
                 {"deleted", file("old")},
                 {"mode", file("old")},

@@ -11,6 +11,7 @@
 #include "stages/changes/tree_writer.h"
 #include "store/model/error.h"
 #include "tests/stages/changes/tree_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -89,8 +90,8 @@ class TreeWriterCrash : public testing::Test {
     ChangeSet changes_;
 };
 
-// CR1 TX17
 TEST_F(TreeWriterCrash, KilledBeforeAnyCallItIsWholeAfterRecovery) {
+    GRADUS_CASES("CR1", "TX17");
     const std::size_t calls = callsOfApply();
     std::size_t applied = 0;
     for (std::size_t n = 1; n <= calls + 1; ++n) {
@@ -120,8 +121,9 @@ TEST_F(TreeWriterCrash, KilledInTheMiddleOfAWriteItIsWholeAfterRecovery) {
     }
 }
 
-// CR3: however often recovery itself is killed, and wherever, it ends in the same tree.
+// However often recovery itself is killed, and wherever, it ends in the same tree.
 TEST_F(TreeWriterCrash, KilledAgainAndAgainWhileRecoveringItConverges) {
+    GRADUS_CASES("CR3");
     const std::size_t calls = callsOfApply();
     std::size_t deaths = 0;
     for (std::size_t n = 1; n <= calls; ++n) {
@@ -197,8 +199,9 @@ class TreeWriterFaults : public TreeWriterCrash {
     }
 };
 
-// CR6 CR8: one call fails, the next ones work.
+// One call fails, the next ones work.
 TEST_F(TreeWriterFaults, OneFailingCallLeavesTheTreeAsItWasAndNothingElse) {
+    GRADUS_CASES("CR6", "CR8");
     const std::size_t calls = callsOfApply();
     const std::size_t descriptors = openDescriptors();
     std::size_t harmless = 0;
@@ -232,8 +235,9 @@ TEST_F(TreeWriterFaults, WhenNothingWorksAnyMoreRecoveryPutsItRightLater) {
     }
 }
 
-// CR8: too few descriptors, at whatever point they run out.
+// Too few descriptors, at whatever point they run out.
 TEST_F(TreeWriterFaults, RunningOutOfDescriptorsIsAFaultLikeAnyOther) {
+    GRADUS_CASES("CR8");
     std::size_t failures = 0;
     for (rlim_t limit = openDescriptors(); limit < openDescriptors() + 24; ++limit) {
         const int end = inChild([&] {

@@ -1,4 +1,4 @@
-// What must be on disk before what: seen in the order of the calls, and by cutting the power. CR4
+// What must be on disk before what: seen in the order of the calls, and by cutting the power.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include "store/model/error.h"
 #include "tests/stages/changes/tree_rig.h"
 #include "tests/store/powercut_disk.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -178,6 +179,7 @@ class TreeWriterPowerCut : public testing::Test {
 };
 
 TEST_F(TreeWriterPowerCut, LeavesTheTreeWhollyBeforeOrWhollyAfter) {
+    GRADUS_CASES("CR4");
     const int cuts = std::getenv("GRADUS_LONG") != nullptr ? 200 : 40;
     std::mt19937 chance(20260302);
     PowerCutDisk disk;

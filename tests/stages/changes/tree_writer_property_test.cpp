@@ -17,6 +17,7 @@
 #include "stages/changes/tree_writer.h"
 #include "store/model/error.h"
 #include "tests/stages/changes/tree_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -314,8 +315,8 @@ class Flipper {
     std::thread thread_;
 };
 
-// CA6
 TEST(TreeWriterProperty, NothingIsWrittenOutsideWhileADirectoryTurnsIntoALink) {
+    GRADUS_CASES("CA6");
     const Tree inside = {{"dir", folder()}, {"dir/f", file("old\n")}, {"dir/gone", file("old too\n")}};
     const Tree wanted = {{"dir", folder()},     {"dir/f", file("new\n")},      {"dir/added", file("more\n")},
                          {"dir/sub", folder()}, {"dir/sub/x", file("deep\n")}, {"dir/mode", folder(0700)}};

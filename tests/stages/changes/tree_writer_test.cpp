@@ -14,6 +14,7 @@
 
 #include "store/model/error.h"
 #include "tests/stages/changes/tree_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -26,8 +27,9 @@ class TreeWriterTest : public testing::Test {
     TreeRig rig_;
 };
 
-// OV1 OV2 OV4 OV6 OV7 OV10 OV11 OV12 OV13 OV14 OV15 OV41 OV42 CA15
 TEST_F(TreeWriterTest, AppliesEveryTransitionAndTakesEachBack) {
+    GRADUS_CASES("OV1", "OV2", "OV4", "OV6", "OV7", "OV10", "OV11", "OV12", "OV13", "OV14", "OV15", "OV41", "OV42",
+                 "CA15");
     begin(sampleBefore());
     const Tree before = rig_.now();
     const auto [ref, report] = rig_.applyTo(sampleAfter());
@@ -43,8 +45,8 @@ TEST_F(TreeWriterTest, AppliesEveryTransitionAndTakesEachBack) {
     EXPECT_EQ(rig_.writer().stateOf(ref), WriteState::kUndone);
 }
 
-// ST9
 TEST_F(TreeWriterTest, HasNothingToDoForAnEmptyChange) {
+    GRADUS_CASES("ST9");
     begin({{"a", file("a")}});
     const Tree before = rig_.now();
     const auto [ref, report] = rig_.apply(ChangeSet());
@@ -53,8 +55,9 @@ TEST_F(TreeWriterTest, HasNothingToDoForAnEmptyChange) {
     EXPECT_EQ(rig_.now(), before);
 }
 
-// CA15: contents are bytes, names are names. OV13 OV25
+// Contents are bytes, names are names.
 TEST_F(TreeWriterTest, KeepsBytesAndNamesAsTheyAre) {
+    GRADUS_CASES("CA15", "OV13", "OV25");
     Tree after = {
         {"binary", file(std::string("\0\xff\x01\n\0", 5))},
         {"crlf", file("one\r\ntwo\r\n")},
@@ -72,8 +75,8 @@ TEST_F(TreeWriterTest, KeepsBytesAndNamesAsTheyAre) {
     EXPECT_TRUE(rig_.now().empty());
 }
 
-// OV42 CA9
 TEST_F(TreeWriterTest, KeepsOwnerAndAttributesOfWhatItReplaces) {
+    GRADUS_CASES("OV42", "CA9");
     begin({{"f", file("old", 0640)}});
     const std::string path = rig_.root() / "f";
     if (::setxattr(path.c_str(), "user.note", "mine", 4, 0) != 0) GTEST_SKIP() << "no attributes on this file system";
@@ -94,8 +97,8 @@ TEST_F(TreeWriterTest, KeepsOwnerAndAttributesOfWhatItReplaces) {
     EXPECT_EQ(noteOf(), "mine");
 }
 
-// PV5 E4
 TEST_F(TreeWriterTest, GivesWhatIsNewToTheOwnerOfTheTree) {
+    GRADUS_CASES("PV5", "E4");
     if (!isRoot()) GTEST_SKIP() << "only root can give files away";
     begin({});
     ASSERT_EQ(::chown(rig_.root().c_str(), 41235, 41236), 0);
@@ -116,8 +119,8 @@ TEST_F(TreeWriterTest, DoesNotCareAboutTheUmask) {
     EXPECT_EQ(difference(plain(rig_.now()), after), "");
 }
 
-// FS17
 TEST_F(TreeWriterTest, ChangesOneNameOfAFileThatHasTwo) {
+    GRADUS_CASES("FS17");
     begin({{"f", file("shared", 0644)}, {"mode", file("too", 0644)}});
     ASSERT_EQ(::link((rig_.root() / "f").c_str(), (rig_.outside() / "other").c_str()), 0);
     ASSERT_EQ(::link((rig_.root() / "mode").c_str(), (rig_.outside() / "mode").c_str()), 0);
@@ -129,8 +132,8 @@ TEST_F(TreeWriterTest, ChangesOneNameOfAFileThatHasTwo) {
     EXPECT_EQ(readTree(rig_.outside()), elsewhere);
 }
 
-// OV41
 TEST_F(TreeWriterTest, KeepsASparseFileSparse) {
+    GRADUS_CASES("OV41");
     begin({});
     std::string bytes(32 << 20, '\0');
     bytes[20 << 20] = 'x';
@@ -142,8 +145,9 @@ TEST_F(TreeWriterTest, KeepsASparseFileSparse) {
     EXPECT_TRUE(rig_.now().at("sparse").bytes == bytes);
 }
 
-// CA15, the long form: a gigabyte.
+// The long form: a gigabyte.
 TEST_F(TreeWriterTest, WritesAndRestoresALargeFile) {
+    GRADUS_CASES("CA15");
     const std::size_t size = std::size_t{std::getenv("GRADUS_LONG") != nullptr ? 1024U : 24U} << 20;
     begin({});
     std::string bytes(size, '\0');
@@ -168,8 +172,8 @@ TEST_F(TreeWriterTest, WritesAndRestoresALargeFile) {
     EXPECT_EQ(old.digest, tree);
 }
 
-// L8
 TEST_F(TreeWriterTest, RestoresTheTimesOfDirectoriesThatItHadRemoved) {
+    GRADUS_CASES("L8");
     begin({{"d", folder()}, {"d/e", folder()}, {"d/e/f", file("x")}});
     const timespec times[2] = {{1'500'000'000, 1}, {1'500'000'000, 123'456'789}};
     for (const char* path : {"d/e", "d"}) ::utimensat(AT_FDCWD, (rig_.root() / path).c_str(), times, 0);

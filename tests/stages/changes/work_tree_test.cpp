@@ -11,6 +11,7 @@
 #include "store/model/error.h"
 #include "tests/stages/changes/change_rig.h"
 #include "tests/stages/changes/git_program.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -166,6 +167,7 @@ TEST_F(WorkTreeTest, TakesADamagedCacheForAnEmptyOne) {
 }
 
 TEST_F(WorkTreeTest, LeavesSubmodulesAloneAndSaysSo) {
+    GRADUS_CASES("CA5");
     rig.put("a", "a");
     fs::create_directories(rig.scratch / "other");
     test::writeText(rig.scratch / "other/x", "x");
@@ -200,8 +202,8 @@ TEST_F(WorkTreeTest, ReadsALinkedWorkTree) {
     EXPECT_EQ(tree.fingerprint.commit, read().fingerprint.commit);
 }
 
-// CA14
 TEST_F(WorkTreeTest, RefusesAFileThatNamesSomebodysRepository) {
+    GRADUS_CASES("CA14");
     rig.put("a", "a");
     commit();
     shell(project, "git worktree add -q '" + (rig.scratch / "linked").native() + "' -b other");
@@ -253,8 +255,8 @@ TEST_F(WorkTreeTest, TakesARepositoryWithoutACommitForADirectory) {
     EXPECT_EQ(tree.manifest.items().size(), 2U);
 }
 
-// CA16
 TEST_F(WorkTreeTest, RunsNothingThatTheRepositoryNames) {
+    GRADUS_CASES("CA16");
     rig.put("a", "a");
     rig.put(".gitattributes", "* filter=x\n");
     commit();

@@ -6,6 +6,7 @@
 #include "store/model/error.h"
 #include "tests/stages/drivers/driver_rig.h"
 #include "tests/stages/drivers/driver_scene.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -18,8 +19,8 @@ class DriverContract : public testing::TestWithParam<Scene> {
     StageUnderTest stage_;
 };
 
-// I5
 TEST_P(DriverContract, AppliesAllOfAChangeAndTakesAllOfItBack) {
+    GRADUS_CASES("I5");
     const std::string before = stage_.world();
     const Checkpoint checkpoint = stage_.checkpoint();
     EXPECT_EQ(difference(plain(stage_.shown()), stage_.before()), "") << "checkpoint() shows nothing yet";
@@ -77,8 +78,8 @@ TEST_P(DriverContract, IsTheSameTargetWhoeverAsks) {
     EXPECT_EQ(first.marker.empty(), !stage_.isReal());
 }
 
-// CA7
 TEST_P(DriverContract, RefusesAChangeThatDoesNotFitAndTouchesNothing) {
+    GRADUS_CASES("CA7");
     if (!stage_.isReal()) return;
     StageChange change = stage_.change();
     std::vector<PathChange> changes = change.changes.changes();
@@ -91,8 +92,8 @@ TEST_P(DriverContract, RefusesAChangeThatDoesNotFitAndTouchesNothing) {
     EXPECT_TRUE(stage_.driver()->conflicts(stage_.change()).empty());
 }
 
-// ST9
 TEST_P(DriverContract, AppliesAChangeWithNothingInIt) {
+    GRADUS_CASES("ST9");
     StageChange nothing = stage_.change();
     nothing.changes = ChangeSet();
     const Checkpoint checkpoint = stage_.driver()->checkpoint(nothing);

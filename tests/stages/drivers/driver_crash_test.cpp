@@ -7,6 +7,7 @@
 
 #include "store/model/error.h"
 #include "tests/stages/drivers/driver_scene.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -61,8 +62,8 @@ class DriverCrash : public testing::TestWithParam<Scene> {
     static void say(const std::string& text) { std::cout << GetParam().name << ": " << text << "\n"; }
 };
 
-// CR1
 TEST_P(DriverCrash, KilledAtAnyCallOfPreparingNothingIsSeenAndNothingIsLeft) {
+    GRADUS_CASES("CR1");
     std::size_t calls = 0;
     for (std::size_t n = 1;; ++n) {
         StageUnderTest stage(GetParam());
@@ -79,8 +80,8 @@ TEST_P(DriverCrash, KilledAtAnyCallOfPreparingNothingIsSeenAndNothingIsLeft) {
     EXPECT_GT(calls, 3U);
 }
 
-// CR1 TX17
 TEST_P(DriverCrash, KilledAtAnyCallOfApplyingItIsWholeAfterRecovery) {
+    GRADUS_CASES("CR1", "TX17");
     std::size_t calls = 0;
     std::size_t applied = 0;
     for (std::size_t n = 1;; ++n) {
@@ -110,8 +111,8 @@ TEST_P(DriverCrash, KilledAtAnyCallOfApplyingAndAppliedAgainItIsWhole) {
     }
 }
 
-// CR3
 TEST_P(DriverCrash, KilledAtAnyCallOfRollingBackItIsBackAfterTheNext) {
+    GRADUS_CASES("CR3");
     std::size_t calls = 0;
     for (std::size_t n = 1;; ++n) {
         StageUnderTest stage(GetParam());
@@ -146,8 +147,8 @@ TEST_P(DriverCrash, KilledAgainAndAgainWhileRecoveringItConverges) {
     say(std::to_string(deaths) + " deaths while recovering");
 }
 
-// CR6
 TEST_P(DriverCrash, OneFailingCallLeavesItWhole) {
+    GRADUS_CASES("CR6");
     std::size_t calls = 0;
     for (const int error : {ENOSPC, EIO}) {
         for (std::size_t n = 1;; ++n) {

@@ -9,6 +9,7 @@
 #include "store/model/error.h"
 #include "tests/stages/drivers/driver_rig.h"
 #include "tests/stages/drivers/driver_scene.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -69,8 +70,8 @@ class ReleaseDirectory : public testing::Test {
     DriverRig rig_;
 };
 
-// I22
 TEST_F(ReleaseDirectory, AnEmptyStageIsSeededAndGoesBackToNothingAtAll) {
+    GRADUS_CASES("I22");
     const Tree before = rig_.world();
     EXPECT_EQ(rig_.driver()->held(), std::nullopt);
     {
@@ -274,8 +275,8 @@ TEST_F(ReleaseDirectory, WhatARunningReleasePutIntoSharedPathsIsKeptWhenGoingBac
     EXPECT_FALSE(fs::exists(fs::symlink_status(rig_.target() / "current")));
 }
 
-// DL1
 TEST_F(ReleaseDirectory, AReleaseThatSomebodyEditedIsKeptAndListed) {
+    GRADUS_CASES("DL1");
     const TargetLock lock = rig_.lock();
     promote(seeded(next_));
     const fs::path first = current();

@@ -8,6 +8,7 @@
 #include "stages/drivers/target_lock.h"
 #include "store/model/error.h"
 #include "tests/stages/drivers/driver_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -25,8 +26,8 @@ class TargetLocks : public testing::Test {
     TargetLock take(const TargetClaim& claim) { return TargetLock::take(target_, claim, files_, impatient_); }
 };
 
-// I3 TX5
 TEST_F(TargetLocks, ASecondProcessIsBusyUntilTheFirstHasEnded) {
+    GRADUS_CASES("I3", "TX5");
     std::optional<TargetLock> first = take(claim_);
     EXPECT_EQ(inChild([&] {
                   try {
@@ -42,6 +43,7 @@ TEST_F(TargetLocks, ASecondProcessIsBusyUntilTheFirstHasEnded) {
 }
 
 TEST_F(TargetLocks, TheClaimStaysAndTheLockGoesWithAKilledProcess) {
+    GRADUS_CASES("I3");
     EXPECT_EQ(inChild([&] {
                   const TargetLock lock = take(claim_);
                   dieNow();
@@ -52,6 +54,7 @@ TEST_F(TargetLocks, TheClaimStaysAndTheLockGoesWithAKilledProcess) {
 }
 
 TEST_F(TargetLocks, AnotherStoreIsRefusedWithWhatToDo) {
+    GRADUS_CASES("I3");
     take(claim_);
     TargetClaim other = claim_;
     other.store = "store-2";

@@ -6,6 +6,7 @@
 
 #include "store/model/error.h"
 #include "tests/stages/drivers/driver_rig.h"
+#include "tests/support/case.h"
 
 namespace gradus::test {
 namespace {
@@ -58,8 +59,8 @@ class WorktreeStage : public testing::Test {
     DriverRig rig_;
 };
 
-// ST8
 TEST_F(WorktreeStage, WritesAroundWhatSomebodyElseEdits) {
+    GRADUS_CASES("ST8");
     tree_["src/other"] = file("committed\n");
     next_["src/other"] = tree_["src/other"];
     write(project() / "src/other", "committed\n");
@@ -75,8 +76,8 @@ TEST_F(WorktreeStage, WritesAroundWhatSomebodyElseEdits) {
     EXPECT_EQ(read(project() / "src/other"), "edited by hand\n");
 }
 
-// ST8 CA12
 TEST_F(WorktreeStage, RefusesToTouchWhatSomebodyEditedOrPutInTheWay) {
+    GRADUS_CASES("ST8", "CA12");
     write(project() / "src/a", "edited by hand\n");
     expectRefused("'src/a': it is not what the change expects");
     write(project() / "src/a", "one\n");
@@ -84,8 +85,8 @@ TEST_F(WorktreeStage, RefusesToTouchWhatSomebodyEditedOrPutInTheWay) {
     expectRefused("'src/c': something is in the way");
 }
 
-// DL2
 TEST_F(WorktreeStage, RefusesToDeleteWhatSomebodyHasMadeMeanwhile) {
+    GRADUS_CASES("DL2");
     next_.erase("src/a");
     next_.erase("src/b");
     next_.erase("src/c");
@@ -94,8 +95,8 @@ TEST_F(WorktreeStage, RefusesToDeleteWhatSomebodyHasMadeMeanwhile) {
     expectRefused("'src': the directory is not empty");
 }
 
-// DL1
 TEST_F(WorktreeStage, KeepsAndListsWhatWasEditedBeforeGoingBack) {
+    GRADUS_CASES("DL1");
     const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
     rig_.driver()->apply(checkpoint);
     write(project() / "src/a", "edited after it landed\n");
@@ -131,8 +132,8 @@ TEST_F(WorktreeStage, ALinkedWorkTreeHasAMarkerOfItsOwn) {
     EXPECT_EQ(says("status --porcelain"), "");
 }
 
-// CA14
 TEST_F(WorktreeStage, AGitDirectoryThatIsNotTheTreesOwnIsRefused) {
+    GRADUS_CASES("CA14");
     fs::rename(project() / ".git", rig_.base() / "elsewhere");
     fs::create_directories(rig_.base() / "elsewhere/worktrees/x");
     write(rig_.base() / "elsewhere/worktrees/x/commondir", "../..\n");
@@ -150,6 +151,7 @@ TEST_F(WorktreeStage, AGitDirectoryThatIsNotTheTreesOwnIsRefused) {
 }
 
 TEST_F(WorktreeStage, LeavesSubmodulesAloneAndSaysSo) {
+    GRADUS_CASES("CA5");
     fs::create_directories(project() / "sub/dir");
     write(project() / "sub/.git", "gitdir: ../.git/modules/sub\n");
     next_ = tree_;
@@ -187,8 +189,8 @@ TEST_F(CommitStage, TheChangeAndNothingElseIsCommitted) {
     EXPECT_EQ(says("status --porcelain") + says("rev-parse HEAD"), before);
 }
 
-// CA16
 TEST_F(CommitStage, NothingThatTheRepositoryNamesIsRun) {
+    GRADUS_CASES("CA16");
     const std::string canary = (rig_.base() / "canary").native();
     for (const char* hook : {"pre-commit", "post-commit", "reference-transaction", "post-index-change", "commit-msg"}) {
         write(project() / ".git/hooks" / hook, "#!/bin/sh\ntouch '" + canary + "'\n");

@@ -16,6 +16,7 @@
 #include "store/file.h"
 #include "store/model/error.h"
 #include "tests/stages/sandbox/clone_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -159,8 +160,9 @@ TEST_F(CloneCommit, LeavesSubmodulesEmptyAndSaysSo) {
     }
 }
 
-// CA1, CA2: a tree that git itself would never check out.
+// A tree that git itself would never check out.
 TEST_F(CloneCommit, RefusesATreeThatReachesOutside) {
+    GRADUS_CASES("CA1", "CA2");
     const FakeHome home(someone());
     start(home);
     const std::string make =
@@ -192,8 +194,8 @@ TEST_F(CloneCommit, RefusesATreeThatReachesOutside) {
     EXPECT_TRUE(fs::is_empty(cacheOf(home))) << "nothing half-made stays";
 }
 
-// CA14
 TEST_F(CloneCommit, RefusesWhatItCannotOrMayNotRead) {
+    GRADUS_CASES("CA14");
     const FakeHome home(someone());
     EXPECT_NE(refusal(home.project(), "HEAD", cacheOf(home)).find("no git repository"), std::string::npos);
     start(home);

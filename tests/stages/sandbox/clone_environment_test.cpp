@@ -6,6 +6,7 @@
 
 #include "plugins/host/toolchains.h"
 #include "store/model/error.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -24,8 +25,8 @@ std::vector<std::string> environmentOf(std::map<std::string, std::string> values
 
 using Lines = std::vector<std::string>;
 
-// E1, OV36, PV6
 TEST(CloneEnvironment, HoldsAFewCommonNamesAndNothingElse) {
+    GRADUS_CASES("E1", "OV36", "PV6");
     EXPECT_EQ(environmentOf({{"PATH", "/usr/bin"},
                              {"LANG", "de_DE.UTF-8"},
                              {"LC_TIME", "C"},
@@ -56,8 +57,8 @@ TEST(CloneEnvironment, KeepsPathAsItIs) {
     EXPECT_EQ(environmentOf({{"PATH", path}}).at(2), "PATH=" + path);
 }
 
-// NS16
 TEST(CloneEnvironment, GivesWhatIsNamed) {
+    GRADUS_CASES("NS16");
     const Lines lines = environmentOf({{"TOKEN", "t"}, {"PYTHONPATH", "/lib"}},
                                       {"TOKEN", "NODE_ENV=test", "EMPTY=", "ABSENT", "HOME=/other", "A=b=c"});
     EXPECT_EQ(lines, (Lines{"A=b=c", "EMPTY=", "HOME=/other", "LOGNAME=ann", "NODE_ENV=test", "PWD=/srv/shop",

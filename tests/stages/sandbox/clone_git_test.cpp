@@ -6,6 +6,7 @@
 
 #include "store/model/error.h"
 #include "tests/stages/sandbox/clone_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -43,8 +44,8 @@ const char* const kWork =
     "--format=%an:%s "
     "&& git branch made-inside && git stash list && git worktree list | wc -l && git config made.inside yes";
 
-// OV48, NS26
 TEST_F(CloneGit, CommitsInsideAndLeavesNothingOutside) {
+    GRADUS_CASES("OV48", "NS26", "ST12");
     const FakeHome home(someone());
     home.write(".gitconfig", "[user]\n\tname = Ann\n\temail = ann@example.org\n");
     makeRepository(home, home.project());
@@ -96,8 +97,9 @@ TEST_F(CloneGit, WorksInASubmoduleAndInARepositoryKeptElsewhere) {
     EXPECT_EQ(output(plan, "cd sub && git log --format=%s; cd .. && git submodule status | wc -l"), "first\n1\n");
 }
 
-// CA14, NS26: a file that came with an archive must not have any other repository shown.
+// A file that came with an archive must not have any other repository shown.
 TEST_F(CloneGit, AGitFileThatDoesNotLeadBackShowsNothing) {
+    GRADUS_CASES("CA14", "NS26");
     const FakeHome home(someone());
     home.write(".gitconfig", "[user]\n\tname = Ann\n\temail = ann@example.org\n");
     home.write("private/repo/file", "CANARY\n");

@@ -8,6 +8,7 @@
 #include "stages/sandbox/clone_environment.h"
 #include "store/model/error.h"
 #include "tests/stages/sandbox/clone_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -22,8 +23,8 @@ const HomeEntry* entryAt(const ClonePlan& plan, const fs::path& path) {
     return nullptr;
 }
 
-// FS1
 TEST_F(CloneHome, IsEmptyAndWritableButForTheProject) {
+    GRADUS_CASES("FS1");
     const FakeHome home(someone());
     home.write("letter.txt", "private\n");
     home.write("code/other/file", "private\n");
@@ -112,8 +113,9 @@ TEST_F(CloneHome, NeverShowsItselfBecauseOfPathOrAVariable) {
     EXPECT_TRUE(mentions(plan.notes, "holds more than tools")) << joined(plan.notes);
 }
 
-// FS1: a canary in every place where credentials are kept, whatever is shown around it.
+// A canary in every place where credentials are kept, whatever is shown around it.
 TEST_F(CloneHome, NoCredentialIsInView) {
+    GRADUS_CASES("FS1");
     FakeHome home(someone());
     const Environment environment = home.request().environment;
     std::vector<std::string> places;
@@ -184,8 +186,9 @@ TEST_F(CloneHome, AProjectThatHoldsAHomeIsRefused) {
     }
 }
 
-// PV5: as root the command is the project's owner, with that person's home, and the caller's tools are still there.
+// As root the command is the project's owner, with that person's home, and the caller's tools are still there.
 TEST_F(CloneHome, RootsToolsAreShownToTheProjectsOwner) {
+    GRADUS_CASES("PV5");
     if (!isRoot()) GTEST_SKIP() << "for root";
     FakeHome callers(Identity{0, 0});
     callers.program(".cargo/bin/made-up-tool", "#!/bin/sh\nid -u\n");

@@ -14,6 +14,7 @@
 #include "stages/sandbox/clone_user.h"
 #include "store/model/error.h"
 #include "tests/stages/sandbox/clone_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -74,8 +75,8 @@ class Mounted {
     bool made_ = false;
 };
 
-// OV38
 TEST_F(CloneOfMounts, AMountBelowTheProjectHasACopyOfItsOwn) {
+    GRADUS_CASES("OV38");
     if (!isRoot()) GTEST_SKIP() << "only root can mount something below the project";
     const FakeHome home(someone());
     const fs::path data = home.project() / "da ta";
@@ -96,8 +97,8 @@ TEST_F(CloneOfMounts, AMountBelowTheProjectHasACopyOfItsOwn) {
     EXPECT_TRUE(mentions(plan.notes, data.native())) << joined(plan.notes);
 }
 
-// OV38
 TEST_F(CloneOfMounts, AMountOfTheKernelIsEmptyAndAMountedFileReadOnly) {
+    GRADUS_CASES("OV38");
     if (!isRoot()) GTEST_SKIP() << "only root can mount something below the project";
     const FakeHome home(someone());
     home.write("code/shop/p/x", "");
@@ -111,8 +112,9 @@ TEST_F(CloneOfMounts, AMountOfTheKernelIsEmptyAndAMountedFileReadOnly) {
     EXPECT_EQ(plan.notes.size(), 2U) << joined(plan.notes);
 }
 
-// OV38: the kernel locks mounts to what they lie in for everybody but root.
+// The kernel locks mounts to what they lie in for everybody but root.
 TEST_F(CloneOfMounts, AsAnOrdinaryUserAMountBelowIsRefusedByName) {
+    GRADUS_CASES("OV38");
     if (isRoot()) GTEST_SKIP() << "for an ordinary user";
     CloneRequest request;
     request.project = request.directory = "/dev";  // it has mounts below it nearly everywhere
@@ -147,8 +149,9 @@ struct DiskImage {
 };
 class CloneOnDisk : public CloneTest, public ::testing::WithParamInterface<DiskImage> {};
 
-// OV39, and the file systems people have.
+// And the file systems people have.
 TEST_P(CloneOnDisk, TheProjectCanLieThereAndSoCanTheLayers) {
+    GRADUS_CASES("OV39");
     if (!isRoot()) GTEST_SKIP() << "mounting a disk image needs root";
     const HostProject place(someone());
     const fs::path image = place.path() / "image";
@@ -204,8 +207,9 @@ TEST_F(CloneOfMounts, TheProjectCanLieInMemory) {
     EXPECT_EQ(output(planClone(home.request()), "cat README.md; rm -r ../shop/README.md; ls"), "in memory\n");
 }
 
-// OV39: as in a container.
+// As in a container.
 TEST_F(CloneOfMounts, TheProjectCanLieOnAnOverlayButItsLayersCannot) {
+    GRADUS_CASES("OV39");
     if (!isRoot()) GTEST_SKIP() << "only root can mount an overlay here";
     const FakeHome home(someone());
     const HostProject layers(someone());

@@ -10,6 +10,7 @@
 
 #include "store/model/error.h"
 #include "tests/stages/sandbox/clone_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -18,8 +19,8 @@ namespace fs = std::filesystem;
 
 class Clone : public CloneTest {};
 
-// OV37, OV26
 TEST_F(Clone, IsAtTheSamePathWithIgnoredFilesAndModes) {
+    GRADUS_CASES("OV37", "OV26");
     const FakeHome home(someone());
     home.write("code/shop/.gitignore", "node_modules\n");
     home.write("code/shop/node_modules/x/index.js", "module\n");
@@ -52,8 +53,8 @@ TEST_F(Clone, RefusesWhatIsNoProject) {
     ::chmod(home.project().c_str(), 0755);
 }
 
-// OV30, E1, PV6
 TEST_F(Clone, HidesWhatIsNamedAndNothingOfItIsAChange) {
+    GRADUS_CASES("OV30", "E1", "PV6");
     const FakeHome home(someone());
     for (const char* name : {".env", ".env.local", "api/.env", "api/deep/.envrc", "secrets/key", "secrets/sub/key",
                              "config/a.key", "config/b.txt", "config/deep/c.key", "keep/x"})
@@ -85,8 +86,9 @@ TEST_F(Clone, OtherHomesAndTheStateDirectoryAreNotInView) {
               "code\n0\n");
 }
 
-// OV36, PV6, E1: as seen from inside, in every process.
+// As seen from inside, in every process.
 TEST_F(Clone, TheEnvironmentInsideIsTheOneOfThePlan) {
+    GRADUS_CASES("OV36", "PV6", "E1");
     FakeHome home(someone());
     home.variables["AWS_SECRET_ACCESS_KEY"] = "CANARY";
     home.variables["GRADUS_HOME"] = "/CANARY";

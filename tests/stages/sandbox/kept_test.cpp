@@ -10,6 +10,7 @@
 #include "stages/sandbox/layers.h"
 #include "stages/sandbox/sandbox_lock.h"
 #include "tests/stages/sandbox/sandboxes_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -31,7 +32,8 @@ class KeptTest : public SandboxesTest {
     }
 };
 
-TEST_F(KeptTest, GoesOnWhereItWasAndLeavesNothingRunning) {  // OV32
+TEST_F(KeptTest, GoesOnWhereItWasAndLeavesNothingRunning) {
+    GRADUS_CASES("OV32");
     const std::string before = project_.fingerprint();
     const SandboxRecord sandbox = createKept("fix");
     const HostCounts idle = countHost();
@@ -64,7 +66,8 @@ TEST_F(KeptTest, IsFoundByHandleNameAndAsTheLatest) {
     EXPECT_THROW(sandboxes().remove(first.id), Error);
 }
 
-TEST_F(KeptTest, HasOneUserAtATime) {  // R10
+TEST_F(KeptTest, HasOneUserAtATime) {
+    GRADUS_CASES("R10", "ST10");
     const SandboxRecord sandbox = createKept();
     std::stop_source stop;
     std::atomic<bool> running = false;
@@ -95,7 +98,8 @@ TEST_F(KeptTest, HasOneUserAtATime) {  // R10
     EXPECT_FALSE(sandboxes().view(sandbox.id).inUseBy);
 }
 
-TEST_F(KeptTest, RestoringBringsEverythingBack) {  // L8
+TEST_F(KeptTest, RestoringBringsEverythingBack) {
+    GRADUS_CASES("L8");
     const SandboxRecord sandbox = createKept();
     exec(sandbox.id,
          "mkdir -p d/e; echo 1 > d/e/f; ln -s d/e/f link; chmod 640 src/main.c; touch -d @1000000000 README.md; rm "
@@ -144,7 +148,8 @@ TEST_F(KeptTest, ForksStartAlikeAndGoTheirOwnWays) {
     expectConsistent();
 }
 
-TEST_F(KeptTest, ASnapshotThatOthersStandOnIsNotRemoved) {  // L7
+TEST_F(KeptTest, ASnapshotThatOthersStandOnIsNotRemoved) {
+    GRADUS_CASES("L7");
     const SandboxRecord parent = createKept();
     exec(parent.id, "echo 1 > f");
     sandboxes().snapshot(parent.id, "first");
@@ -236,7 +241,8 @@ struct Intrusion {
     std::function<void(const fs::path&)> act;
 };
 
-TEST_F(KeptTest, ATamperedDirectoryIsRejected) {  // OV32
+TEST_F(KeptTest, ATamperedDirectoryIsRejected) {
+    GRADUS_CASES("OV32");
     const std::vector<Intrusion> kinds{
         {"gone", [](const fs::path& p) { fs::rename(p, p.native() + ".away"); }},
         {"upper gone", [](const fs::path& p) { fs::rename(p / "upper", p / "upper.away"); }},
@@ -299,7 +305,8 @@ TEST_F(KeptTest, IsRefusedOnceItsProjectIsAnother) {
     EXPECT_EQ(exec(sandbox.id, "cat README.md"), "hello\n");
 }
 
-TEST_F(KeptTest, EndsWhenNobodyUsedItForItsLifetime) {  // L5
+TEST_F(KeptTest, EndsWhenNobodyUsedItForItsLifetime) {
+    GRADUS_CASES("L5");
     CreateRequest request;
     request.project = project_.path();
     request.lifetime = 1h;
@@ -324,7 +331,8 @@ TEST_F(KeptTest, EndsWhenNobodyUsedItForItsLifetime) {  // L5
     expectConsistent();
 }
 
-TEST_F(KeptTest, ALifetimeThatEndsDuringARunEndsTheRun) {  // L4
+TEST_F(KeptTest, ALifetimeThatEndsDuringARunEndsTheRun) {
+    GRADUS_CASES("L4");
     CreateRequest request;
     request.project = project_.path();
     request.lifetime = 300ms;
@@ -345,7 +353,8 @@ TEST_F(KeptTest, CanBeRemovedWithAnythingInIt) {
     expectConsistent();
 }
 
-TEST_F(KeptTest, ManyAtOnceDoNotMixUp) {  // R15
+TEST_F(KeptTest, ManyAtOnceDoNotMixUp) {
+    GRADUS_CASES("R15");
     std::vector<SandboxRecord> all;
     exec((all.emplace_back(createKept())).id, "echo base > f");
     for (SandboxRecord& fork : sandboxes().fork(all[0].id, 15)) all.push_back(std::move(fork));

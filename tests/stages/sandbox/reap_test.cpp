@@ -14,6 +14,7 @@
 #include "stages/sandbox/owner.h"
 #include "store/sandbox_writer.h"
 #include "tests/stages/sandbox/sandboxes_fixture.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -117,7 +118,8 @@ class ReapTest : public SandboxesTest {
     }
 };
 
-TEST_F(ReapTest, AfterAKilledOwnerExactlyItsSandboxesGo) {  // L2, CR14
+TEST_F(ReapTest, AfterAKilledOwnerExactlyItsSandboxesGo) {
+    GRADUS_CASES("L2", "CR14");
     const SandboxRecord kept = createKept("kept");
     exec(kept.id, "echo x > f");
     OwnerProcess foreign(state_, project_.path(), "run", "2");
@@ -178,7 +180,8 @@ TEST_F(ReapTest, AnOwnerThatNobodyWaitedForIsDead) {
     EXPECT_EQ(sandboxes().reap().reaped.size(), 1U);
 }
 
-TEST_F(ReapTest, OnlyWhatIsProvenDeadIsReaped) {  // CR12
+TEST_F(ReapTest, OnlyWhatIsProvenDeadIsReaped) {
+    GRADUS_CASES("CR12");
     const ProcessIdentity me = thisProcess();
     EXPECT_FALSE(isProvenDead(me));
     ProcessIdentity reused = me;  // the pid was given out again: to us
@@ -207,7 +210,8 @@ TEST_F(ReapTest, OnlyWhatIsProvenDeadIsReaped) {  // CR12
     EXPECT_EQ(::kill(::getpid(), 0), 0) << "nobody was killed for having a pid";
 }
 
-TEST_F(ReapTest, DirectoriesThatNoRowNamesGo) {  // CR14
+TEST_F(ReapTest, DirectoriesThatNoRowNamesGo) {
+    GRADUS_CASES("CR14");
     const SandboxRecord kept = createKept();
     exec(kept.id, "echo x > f");
     const Layers layers(root(), store().storeId());
@@ -268,7 +272,8 @@ TEST_F(ReapTest, KilledAtAnyMomentEverythingIsWholeOrEnded) {
     EXPECT_EQ(layerDirectories(), 0U);
 }
 
-TEST_F(ReapTest, ManyProcessesAtOnceDoNotMixUp) {  // R15
+TEST_F(ReapTest, ManyProcessesAtOnceDoNotMixUp) {
+    GRADUS_CASES("R15");
     std::vector<std::unique_ptr<OwnerProcess>> owners;
     for (int i = 0; i < 4; ++i)
         owners.push_back(std::make_unique<OwnerProcess>(state_, project_.path(), "churn", std::to_string(100 + i)));

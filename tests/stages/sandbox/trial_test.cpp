@@ -111,7 +111,8 @@ TEST_F(TrialTest, NeverRunsWeakerThanDemanded) {
     EXPECT_EQ(side.sandboxes.attempt(lowered).report().execution.verdict, Verdict::kOk);
 }
 
-TEST_F(TrialTest, ThatCannotBeSetUpLeavesARecordAndNothingElse) {  // L1, L10
+TEST_F(TrialTest, ThatCannotBeSetUpLeavesARecordAndNothingElse) {
+    GRADUS_CASES("L1", "L10");
     struct Failing final : IsolationBackend {
         explicit Failing(IsolationBackend& other) : real(other) {}
         std::string_view name() const override { return "failing"; }
@@ -172,7 +173,8 @@ const char* const kManyKinds =
     "truncate -s 1M holes; echo end >> holes; mkfifo pipe; chmod 0751 d; mkdir shut; echo in > shut/in; chmod 0 shut; "
     "rm README.md; rm -r src; mkdir src; echo again > src/main.c";
 
-TEST_F(TrialTest, KeptItGoesOnWhereItWas) {  // OV32, TX13
+TEST_F(TrialTest, KeptItGoesOnWhereItWas) {
+    GRADUS_CASES("OV32", "TX13");
     std::int64_t id = 0;
     {
         Trial trial = sandboxes().attempt(tryShell(kManyKinds, Afterwards::kAsk));
@@ -219,7 +221,9 @@ TEST_F(TrialTest, NamesAreJudged) {
     EXPECT_NO_THROW(createKept("fix-login_2.x"));
 }
 
-TEST_F(TrialTest, ManyTrialsLeaveNothing) {  // R12; the whole form is a thousand
+// The whole form is a thousand.
+TEST_F(TrialTest, ManyTrialsLeaveNothing) {
+    GRADUS_CASES("R12");
     const int rounds = std::getenv("GRADUS_LONG") != nullptr ? 1000 : 30;
     sandboxes().attempt(tryShell("true"));
     const HostCounts before = countHost();

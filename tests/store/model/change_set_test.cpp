@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "store/model/error.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -40,7 +41,8 @@ TEST(PathRules, AllowWhatPeopleCallTheirFiles) {
         EXPECT_EQ(pathFault(path), std::nullopt) << path;
 }
 
-TEST(PathRules, RefuseEveryPathThatIsNotPlainAndRelative) {  // CA1
+TEST(PathRules, RefuseEveryPathThatIsNotPlainAndRelative) {
+    GRADUS_CASES("CA1");
     for (const auto& path : {""s, "/"s, "/etc/x"s, "../x"s, "a/.."s, "a/../b"s, ".."s, "."s, "./"s, "./a"s, "a/."s,
                              "a//b"s, "a/"s, std::string(256, 'x'), std::string(5000, 'x'), "a\0b"s, "\0"s})
         EXPECT_NE(pathFault(path), std::nullopt) << path;
@@ -54,17 +56,20 @@ TEST(PathRules, RefuseAPathThatIsTooLongAsAWhole) {
     EXPECT_NE(pathFault(path + "a"), std::nullopt);
 }
 
-TEST(PathRules, RefuseBytesThatCannotBeShownAsTheyAre) {  // CA1
+TEST(PathRules, RefuseBytesThatCannotBeShownAsTheyAre) {
+    GRADUS_CASES("CA1");
     for (const auto& path : {"a\nb"s, "a\tb"s, "\x1b[31m"s, "a\x7f"s, "bad\xff"s, "\xc0\xaf"s, "dir\xe2\x82/x"s})
         EXPECT_NE(pathFault(path), std::nullopt) << path;
 }
 
-TEST(PathRules, RefuseSpellingsThatOtherSystemsReadDifferently) {  // CA1
+TEST(PathRules, RefuseSpellingsThatOtherSystemsReadDifferently) {
+    GRADUS_CASES("CA1");
     for (const auto& path : {"a\\b"s, "..\\x"s, "a."s, "a "s, "dir./x"s, "dir /x"s, "..."s})
         EXPECT_NE(pathFault(path), std::nullopt) << path;
 }
 
-TEST(PathRules, RefuseEverySpellingOfGitsOwnDirectory) {  // CA2
+TEST(PathRules, RefuseEverySpellingOfGitsOwnDirectory) {
+    GRADUS_CASES("CA2");
     for (const auto& path :
          {".git"s, ".git/hooks/pre-commit"s, ".GIT/config"s, ".Git"s, "git~1/config"s, "GIT~1"s, ".g\u200cit/x"s,
           "\ufeff.git"s, ".git\u200f"s, ".g\u202ait"s, ".gi\u206ft"s, "sub/.git/config"s, "a/b/.gIt"s, ".git./x"s,
@@ -72,7 +77,8 @@ TEST(PathRules, RefuseEverySpellingOfGitsOwnDirectory) {  // CA2
         EXPECT_NE(pathFault(path), std::nullopt) << path;
 }
 
-TEST(PathRules, SayWhichPathInAFormThatIsSafeToShow) {  // CA1
+TEST(PathRules, SayWhichPathInAFormThatIsSafeToShow) {
+    GRADUS_CASES("CA1");
     const Error error = errorOf([] { ChangeSet({created("evil\x1b[2J/../x")}); });
     EXPECT_EQ(error.code(), ErrorCode::kUsage);
     EXPECT_NE(std::string(error.what()).find("evil\\x1b[2J/../x"), std::string::npos) << error.what();
@@ -81,7 +87,8 @@ TEST(PathRules, SayWhichPathInAFormThatIsSafeToShow) {  // CA1
 
 // --- Modes ---
 
-TEST(Modes, OutsideThePermissionBitsAreRefused) {  // CA9
+TEST(Modes, OutsideThePermissionBitsAreRefused) {
+    GRADUS_CASES("CA9");
     for (const std::uint32_t mode : {04755U, 02755U, 01777U, 07777U, 0100644U, 010000U, 0xffffffffU}) {
         EXPECT_THROW(ChangeSet({created("a", file("x", mode))}), Error) << mode;
         EXPECT_THROW(ChangeSet({{"a", file("x", mode), std::nullopt, true}}), Error) << mode;

@@ -1,4 +1,5 @@
 #include "store/model/promotion.h"
+#include "tests/support/case.h"
 
 #include <gtest/gtest.h>
 
@@ -28,6 +29,7 @@ TEST(Transitions, AreExactlyTheDrawnOnes) {
 }
 
 TEST(Transitions, LeadOutOfNoEnd) {
+    GRADUS_CASES("I2");
     const std::set<std::string> ends{"promoted", "rejected",  "superseded",  "stale",
                                      "expired",  "cancelled", "rolled-back", "stuck"};
     for (const auto& state : kPromotionStates)
