@@ -18,14 +18,12 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 bool asksForConsent(Gate gate) { return gate >= Gate::kCeiling; }
 
 bool counts(const GateInput& input, Gate gate, const OverrideFact& fact) {
-    if (fact.promotion != input.facts.promotion || fact.gate != nameOf(kGates, gate)) return false;
-    if (fact.by.kind != ActorKind::kPerson || !contains(fact.roles, kOverrideRole)) return false;
-    return !(asksForConsent(gate) && isMaker(input.facts, fact.by));
+    return fact.promotion == input.facts.promotion && fact.gate == nameOf(kGates, gate) &&
+           whyNotOverridden(input, gate, fact).empty();
 }
 
 /// The earliest that counts.
 const OverrideFact* overrideOf(const GateInput& input, Gate gate) {
-    if (!contains(input.stage.policy.settings.list("overridable"), nameOf(kGates, gate))) return nullptr;
     const OverrideFact* found = nullptr;
     for (const OverrideFact& fact : input.facts.overrides)
         if (counts(input, gate, fact) && (found == nullptr || std::tie(fact.at, fact.by, fact.reason) <
@@ -35,6 +33,16 @@ const OverrideFact* overrideOf(const GateInput& input, Gate gate) {
 }
 
 }  // namespace
+
+std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFact& fact) {
+    if (!contains(input.stage.policy.settings.list("overridable"), nameOf(kGates, gate)))
+        return "the policy does not list it in `overridable`";
+    if (fact.by.kind != ActorKind::kPerson) return "only a person overrides";
+    if (!contains(fact.roles, kOverrideRole))
+        return fmt::format("{} has not the role '{}'", fact.by.name, kOverrideRole);
+    if (asksForConsent(gate) && isMaker(input.facts, fact.by)) return "nobody consents to a change that they made";
+    return {};
+}
 
 void applyOverride(const GateInput& input, GateAnswer& answer) {
     const OverrideFact* found = overrideOf(input, answer.gate);

@@ -7,6 +7,9 @@ namespace gradus {
 /// The role whose people may override: [role.override], or the system group of that name.
 constexpr const char* kOverrideRole = "override";
 
+/// Why that person's word does not open the gate here; empty if it does.
+std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFact& fact);
+
 /// Opens a closed gate that somebody overrode for this promotion: a person who holds the role, on a gate that the
 /// policy lists in `overridable`. Consent to a change that one made oneself cannot be had this way either.
 void applyOverride(const GateInput& input, GateAnswer& answer);
