@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 
 namespace gradus {
@@ -49,6 +51,19 @@ TEST(Transitions, NeverRejectWhatHasTouchedATarget) {
         if (edge.to != PromotionState::kRejected) continue;
         EXPECT_TRUE(edge.from == PromotionState::kWaiting || edge.from == PromotionState::kChecking);
     }
+}
+
+// The page that people read has every step, and no other: rows "| waiting | checking | …" of docs/states.md.
+TEST(Transitions, AreThoseOfThePage) {
+    std::ifstream page(std::string(GRADUS_SOURCE_DIR) + "/docs/states.md");
+    std::set<Edge> written;
+    for (std::string line; std::getline(page, line);) {
+        std::istringstream words(line);
+        std::string bar, from, middle, to;
+        if (!(words >> bar >> from >> middle >> to) || bar != "|" || middle != "|") continue;
+        if (fromName(kPromotionStates, from)) written.insert({from, to});
+    }
+    EXPECT_EQ(written, kDrawing);
 }
 
 template <typename Table>
