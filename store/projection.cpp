@@ -6,6 +6,7 @@
 #include "store/model/promotion.h"
 #include "store/sandbox_projection.h"
 #include "store/stage_projection.h"
+#include "store/word_projection.h"
 
 namespace gradus {
 
@@ -131,8 +132,21 @@ constexpr std::array kProjectors{
     Row{EventKind::kExecutionFinished, projectExecutionFinished},
     Row{EventKind::kExecutionLost, projectExecutionLost},
     Row{EventKind::kStageAdopted, projectStageAdopted},
-    Row{EventKind::kChangeHeld, projectChangeHeld},
-    Row{EventKind::kChangeReleased, projectChangeReleased},
+    Row{EventKind::kChangeHeld, projectHeld},
+    Row{EventKind::kChangeReleased, projectReleased},
+    Row{EventKind::kStageHeld, projectHeld},
+    Row{EventKind::kStageReleased, projectReleased},
+    Row{EventKind::kApprovalGiven, projectApprovalGiven},
+    Row{EventKind::kApprovalWithdrawn, projectApprovalWithdrawn},
+    Row{EventKind::kApprovalUsed, projectApprovalUsed},
+    Row{EventKind::kChangeRejected, projectChangeRejected},
+    Row{EventKind::kStagePinned, projectStagePinned},
+    Row{EventKind::kStageUnpinned, projectStageUnpinned},
+    Row{EventKind::kChangeVetoed, projectChangeVetoed},
+    Row{EventKind::kVetoLifted, projectVetoLifted},
+    Row{EventKind::kWorkHalted, projectHalted},
+    Row{EventKind::kWorkResumed, projectResumed},
+    Row{EventKind::kGateOverridden, projectGateOverridden},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

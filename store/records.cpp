@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kPromotionColumns =
     "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, target, "
-    "checkpoint, tree, previous, previous_tree from promotion ";
+    "checkpoint, tree, previous, previous_tree, base, evidence from promotion ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -58,6 +58,8 @@ Promotion promotionFromRow(const Sql::Call& row) {
     promotion.tree = row.optionalDigest(13);
     promotion.previous = row.optionalNumber(14);
     promotion.previousTree = row.optionalDigest(15);
+    promotion.base = row.optionalDigest(16);
+    promotion.evidence = row.optionalDigest(17);
     return promotion;
 }
 
@@ -197,6 +199,16 @@ std::optional<std::string> Records::lastReason(std::int64_t promotion) const {
     return payloadText(row.text(0), "reason");
 }
 
+std::optional<Actor> Records::movedBy(std::int64_t promotion) const {
+    const auto id =
+        sql().number("select e.actor from promotion m join event e on e.seq = m.seq where m.id = ?", promotion);
+    return id ? actor(*id) : std::nullopt;
+}
+
+std::optional<std::int64_t> Records::promotionOfExecution(std::int64_t execution) const {
+    return sql().number("select promotion from check_result where execution = ?", execution);
+}
+
 StageState Records::stageState(std::int64_t project, const std::string& stage) const {
     auto row = sql()("select promotion, tree, stuck, attention from stage_state where project = ? and stage = ?",
                      project, stage);
@@ -206,15 +218,6 @@ StageState Records::stageState(std::int64_t project, const std::string& stage) c
 
 std::optional<std::int64_t> Records::atWorkOn(const std::string& target) const {
     return sql().number("select promotion from target where name = ?", target);
-}
-
-std::optional<ChangeHold> Records::hold(std::int64_t change, const std::string& stage) const {
-    auto row = sql()(
-        "select h.promotion, p.text from change_hold h left join payload p on p.seq = h.seq "
-        "where h.change = ? and h.stage = ?",
-        change, stage);
-    if (!row.step()) return std::nullopt;
-    return ChangeHold{change, stage, row.optionalNumber(0), payloadText(row.optionalText(1), "reason")};
 }
 
 std::vector<Promotion> Records::takeable(std::int64_t project, const std::string& stage) const {

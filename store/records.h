@@ -12,6 +12,7 @@
 #include "store/project_identity.h"
 #include "store/sandbox_records.h"
 #include "store/sql.h"
+#include "store/word_records.h"
 
 namespace gradus {
 
@@ -56,22 +57,26 @@ class Records {
     /// Oldest first.
     std::vector<Promotion> unfinished(std::int64_t project) const;
     std::vector<CheckResult> checkResults(std::int64_t promotion) const;
+    /// The promotion that one of its checks ran as this execution for.
+    std::optional<std::int64_t> promotionOfExecution(std::int64_t execution) const;
     /// Newest first; of one stage, or of all.
     std::vector<Promotion> promotionsIn(std::int64_t project, const std::optional<std::string>& stage,
                                         std::int64_t limit) const;
     /// What was said when it last moved; nothing when there was nothing to say, or once redacted.
     std::optional<std::string> lastReason(std::int64_t promotion) const;
+    /// Who moved it last; nothing once the name is redacted.
+    std::optional<Actor> movedBy(std::int64_t promotion) const;
     /// A stage that was never touched holds nothing.
     StageState stageState(std::int64_t project, const std::string& stage) const;
     /// The promotion at work on the target; nothing: nobody.
     std::optional<std::int64_t> atWorkOn(const std::string& target) const;
-    std::optional<ChangeHold> hold(std::int64_t change, const std::string& stage) const;
     /// Promotions that a driver may still have to take back: unfinished, stuck, and of each stage the newest few.
     std::vector<Promotion> takeable(std::int64_t project, const std::string& stage) const;
     /// The objects that hold their checkpoints, of all projects.
     std::vector<Digest> checkpoints() const;
 
     SandboxRecords sandboxes() const { return SandboxRecords(*sql_); }
+    WordRecords words() const { return WordRecords(*sql_); }
 
     StoreCounts counts() const;
     /// Every object that a row names, and the rules that were ever trusted. Objects named inside those objects are the

@@ -55,6 +55,9 @@ void projectStageMove(Sql& sql, const Event& event, PromotionState to) {
         takeTarget(sql, event);
         rememberIntent(sql, event);
     }
+    if (event.fields.has("base"))
+        sql.run("update promotion set base = ?, evidence = ? where id = ?", event.fields.digest("base"),
+                event.fields.optionalDigest("evidence"), event.promotion);
     if (event.fields.has("holds")) holdNew(sql, event);
     if (event.fields.has("back")) {
         const auto undoes = sql.number("select undoes from promotion where id = ?", *event.promotion);
@@ -77,21 +80,6 @@ void projectStageAdopted(Sql& sql, const Event& event) {
         "(project, stage) do update set promotion = null, tree = excluded.tree, stuck = null, attention = null, "
         "seq = excluded.seq",
         event.project, event.stage, event.fields.digest("tree"), event.seq);
-}
-
-void projectChangeHeld(Sql& sql, const Event& event) {
-    sql.run(
-        "insert into change_hold (change, stage, promotion, seq) values (?, ?, ?, ?) on conflict (change, stage) do "
-        "update set promotion = excluded.promotion, seq = excluded.seq",
-        event.change, event.stage, event.promotion, event.seq);
-}
-
-void projectChangeReleased(Sql& sql, const Event& event) {
-    const std::int64_t gone =
-        sql.run("delete from change_hold where change = ? and stage = ?", event.change, event.stage);
-    if (gone != 1)
-        throw Error(ErrorCode::kNotFound, "change c{} is not held at stage {}", event.change.value_or(0),
-                    event.stage.value_or(""));
 }
 
 }  // namespace gradus

@@ -9,7 +9,5 @@ namespace gradus {
 /// What a promotion's step means for its target and its stage.
 void projectStageMove(Sql& sql, const Event& event, PromotionState to);
 void projectStageAdopted(Sql& sql, const Event& event);
-void projectChangeHeld(Sql& sql, const Event& event);
-void projectChangeReleased(Sql& sql, const Event& event);
 
 }  // namespace gradus

@@ -25,7 +25,7 @@ constexpr std::array kTables{
     TableQuery{
         "promotion",
         "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, "
-        "target, checkpoint, tree, previous, previous_tree, seq from promotion order by id"},
+        "target, checkpoint, tree, previous, previous_tree, base, evidence, seq from promotion order by id"},
     TableQuery{"check_result",
                "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, seq "
                "from check_result order by seq"},
@@ -33,7 +33,19 @@ constexpr std::array kTables{
         "stage_state",
         "select project, stage, promotion, tree, stuck, attention, seq from stage_state order by project, stage"},
     TableQuery{"target", "select fence, name, promotion, seq from target order by name"},
-    TableQuery{"change_hold", "select change, stage, promotion, seq from change_hold order by change, stage"},
+    TableQuery{"approval",
+               "select id, project, change, revision, stage, actor, rules, base, evidence, roles, given_at, withdrawn, "
+               "used_by, seq from approval order by id"},
+    TableQuery{"hold",
+               "select seq, project, stage, change, patch, only_machines, promotion, actor, held_at, ends_at, seq "
+               "from hold order by seq"},
+    TableQuery{"stage_pin",
+               "select change, project, stage, revision, actor, pinned_at, seq from stage_pin order by project, stage"},
+    TableQuery{"veto",
+               "select seq, project, change, change_set, patch, stage, actor, vetoed_at, seq from veto order by seq"},
+    TableQuery{"halt", "select seq, project, actor, halted_at, seq from halt order by seq"},
+    TableQuery{"gate_override",
+               "select seq, promotion, gate, actor, roles, given_at, seq from gate_override order by seq"},
     TableQuery{"sandbox",
                "select id, project, actor, kind, ended, base, since_s, since_ns, layer, forked_from, owner, "
                "lifetime_ms, created_at, used_at, ended_at, change_set, name_seq, seq from sandbox order by id"},

@@ -42,6 +42,8 @@ struct PromotionStep {
     std::optional<Digest> tree = {};             ///< only to verifying: what the stage holds now
     bool back = false;                           ///< the stage holds what it held before this promotion
     bool attention = false;                      ///< somebody's edits were left in place
+    std::optional<Digest> base = {};             ///< only to waiting: what the stage holds, as it was looked at
+    std::optional<Digest> evidence = {};         ///< beside `base`: what its checks proved
 };
 
 /// One write transaction. Every method records an event and, through the projection, the state that follows from it.
@@ -64,13 +66,10 @@ class Writer : public Records {
     void recordCheck(const CheckResult& result, ActorId by);
     /// What is there becomes what the stage holds; whatever closed it is over.
     void adoptStage(std::int64_t project, const std::string& stage, const Digest& tree, ActorId by);
-    /// Holding what is held replaces the reason.
-    void hold(const ChangeHold& hold, ActorId by);
-    /// Throws Error(kNotFound) for one that is not held.
-    void release(std::int64_t change, const std::string& stage, ActorId by);
     /// Takes an event's free text away for good, leaving its hash in the chain.
     void redact(std::int64_t seq, ActorId by);
 
+    std::int64_t nextApproval() const;
     /// The event every method above goes through.
     Event record(EventDraft draft);
 
@@ -80,7 +79,6 @@ class Writer : public Records {
         : Records(sql), log_(sql), head_(head), now_(now), random_(random) {}
     void warnIfClockWentBack();
     EventDraft aboutPromotion(EventKind kind, std::int64_t promotion, ActorId by);
-    EventDraft aboutHold(EventKind kind, std::int64_t change, const std::string& stage, ActorId by);
 
     AuditLog log_;
     ChainHead& head_;

@@ -154,6 +154,7 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
     draft.fields.setIfPresent("holds", step.tree);
     if (step.back) draft.fields.set("back", 1);
     if (step.attention) draft.fields.set("attention", 1);
+    draft.fields.setIfPresent("base", step.base).setIfPresent("evidence", step.evidence);
     if (!step.reason.empty()) draft.payload = payload({{"reason", step.reason}});
     record(std::move(draft));
 }
@@ -180,28 +181,7 @@ void Writer::adoptStage(std::int64_t project, const std::string& stage, const Di
     record(std::move(draft));
 }
 
-EventDraft Writer::aboutHold(EventKind kind, std::int64_t change, const std::string& stage, ActorId by) {
-    const auto known = Records::change(change);
-    if (!known) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
-    EventDraft draft;
-    draft.kind = kind;
-    draft.actor = by;
-    draft.project = known->project;
-    draft.change = change;
-    draft.stage = stage;
-    return draft;
-}
-
-void Writer::hold(const ChangeHold& hold, ActorId by) {
-    EventDraft draft = aboutHold(EventKind::kChangeHeld, hold.change, hold.stage, by);
-    draft.promotion = hold.promotion;
-    if (hold.reason) draft.payload = payload({{"reason", *hold.reason}});
-    record(std::move(draft));
-}
-
-void Writer::release(std::int64_t change, const std::string& stage, ActorId by) {
-    record(aboutHold(EventKind::kChangeReleased, change, stage, by));
-}
+std::int64_t Writer::nextApproval() const { return nextId(sql(), "select max(id) from approval"); }
 
 void Writer::redact(std::int64_t seq, ActorId by) {
     const auto exists = sql().number("select 1 from payload where seq = ?", seq);

@@ -185,6 +185,7 @@ Exit exitOf(const StageReport& report) {
         case State::kPromoted:
             return Exit::kOk;
         case State::kRejected:
+            if (report.promotion.cause == Cause::kCancelled) return Exit::kDeclined;
             return report.promotion.cause == Cause::kErrored ? Exit::kInfrastructure : Exit::kFailed;
         case State::kRolledBack:
             return Exit::kRestored;
@@ -228,6 +229,8 @@ std::vector<std::string> nextAfter(const StageReport& report) {
         case State::kStale:
             return {"gradus rebase " + change, "gradus diff " + change};
         case State::kWaiting:
+            if (report.gates && report.gates->asks())
+                return {"gradus why " + id, "gradus approve " + change + " --to " + promotion.stage};
             return {"gradus why " + id, "gradus promote " + change + " --to " + promotion.stage};
         case State::kVerifying:
         case State::kSoaking:
@@ -252,6 +255,7 @@ EngineProgress ClimbView::progress() {
     if (context_.json) return {};
     EngineProgress progress;
     progress.moved = [this](const Promotion& promotion, const std::string& reason) { moved(promotion, reason); };
+    progress.waiting = [this](const StageReport& report, Time next) { waiting(report, next); };
     progress.checks.started = [this](const Check& check) { started(check.name); };
     progress.checks.finished = [this](const CheckReport& report) { finished(report); };
     progress.checks.output = [this](const Check&, Stream, std::string_view) { repaint(); };
@@ -267,6 +271,16 @@ void ClimbView::moved(const Promotion& promotion, const std::string& reason) {
                                            nameOf(kPromotionStates, promotion.state),
                                            reason.empty() ? "" : " (" + printable(reason) + ")"));
     repaint();
+}
+
+void ClimbView::waiting(const StageReport& report, Time next) {
+    std::string what;
+    for (const GateAnswer& gate : report.gates->gates)
+        if (isWaitedFor(gate)) what += fmt::format("{}{}", what.empty() ? "" : ", ", nameOf(kGates, gate.gate));
+    clear();
+    context_.progress.text(fmt::format("{} {}: waits for {} until {}", promotionHandle(report.promotion.id),
+                                       report.promotion.stage, what.empty() ? "the target" : what, formatTime(next)));
+    context_.progress.flush();
 }
 
 void ClimbView::started(const std::string& check) {

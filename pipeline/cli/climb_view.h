@@ -56,6 +56,7 @@ class ClimbView {
         std::string reason;
     };
     void moved(const Promotion& promotion, const std::string& reason);
+    void waiting(const StageReport& report, Time next);
     void started(const std::string& check);
     void finished(const CheckReport& report);
     void repaint();

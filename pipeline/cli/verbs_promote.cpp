@@ -7,6 +7,8 @@
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/verbs.h"
+#include "policies/language/duration.h"
+#include "policies/language/keys.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -16,6 +18,12 @@ namespace gradus {
 namespace {
 
 const Option kDryRun{.name = "dry-run", .doc = "say what would happen, and do nothing"};
+
+std::vector<std::string_view> gateNames() {
+    std::vector<std::string_view> names;
+    for (const std::string& name : overridableGates()) names.emplace_back(name);
+    return names;
+}
 
 std::vector<std::string> stageNames(const Engine& engine, const std::string& to) {
     std::vector<std::string> names;
@@ -93,18 +101,62 @@ Result dryRun(Service& service, Context& context, const Change& change, const st
     return result;
 }
 
+constexpr Milliseconds kPatience = std::chrono::hours(1);
+
+/// What was said about waiting and about gates; only `promote` has words for it.
+PromoteWish wishOf(const Context& context) {
+    PromoteWish wish;
+    const Arguments& arguments = context.arguments;
+    if (arguments.verb().words != "promote") return wish;
+    const std::string reason = arguments.value("reason").value_or("");
+    for (const std::string& name : arguments.values("override"))
+        wish.overrides.push_back({*fromName(kGates, name), reason});
+    if (!wish.overrides.empty() && reason.empty())
+        throw usageError("promote", "--override needs a --reason: it is on record", "");
+    if (wish.overrides.empty() && !reason.empty()) throw usageError("promote", "--reason is for --override", "");
+    if (arguments.flag("wait")) wish.patience = kPatience;
+    if (const auto text = arguments.value("for")) {
+        const auto parsed = parseDuration(*text);
+        if (!parsed || !wish.patience)
+            throw usageError("promote", parsed ? "--for is for --wait"
+                                               : fmt::format("--for '{}' {}", printable(*text), parsed.problem));
+        wish.patience = *parsed.value;
+    }
+    return wish;
+}
+
 Result climb(Service& service, Context& context, const Change& change, const std::string& to,
              const Interrupt& interrupt) {
     ClimbView view(context, stageNames(service.engine(context.host.directory()), to));
     Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
-    const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token());
+    const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token(), wishOf(context));
     view.clear();
     return interruptedOr(climbResult(done, context), interrupt);
 }
 
+/// Onto what the project is now; a problem: it conflicts with that.
+std::optional<Problem> rebased(Service& service, Context& context, Change& change) {
+    if (context.arguments.verb().words != "promote" || !context.arguments.flag("rebase")) return std::nullopt;
+    const bool dry = context.arguments.flag("dry-run");
+    const RebaseReport report = service.rebase(context.host.directory(), changeHandle(change.id), dry);
+    change = report.change;
+    if (report.merge.conflicts.empty()) return std::nullopt;
+    std::string paths;
+    for (const MergeConflict& conflict : report.merge.conflicts) paths += (paths.empty() ? "" : ", ") + conflict.path;
+    return Problem{
+        .code = "conflict",
+        .message = fmt::format("{} cannot be put onto what the project is now: {}", changeHandle(change.id), paths),
+        .hint = "gradus rebase " + changeHandle(change.id)};
+}
+
 Result bring(Service& service, Context& context, const std::optional<std::string>& what, const std::string& to) {
     const Interrupt interrupt;
-    const Change change = service.changeToPromote(context.host.directory(), what);
+    wishOf(context);
+    Change change = service.changeToPromote(context.host.directory(), what);
+    if (auto problem = rebased(service, context, change))
+        return {.exit = Exit::kFailed,
+                .data = {{"change", {{"id", changeHandle(change.id)}}}},
+                .problem = std::move(problem)};
     const bool dry = context.arguments.verb().words != "try" && context.arguments.flag("dry-run");
     return dry ? dryRun(service, context, change, to) : climb(service, context, change, to, interrupt);
 }
@@ -240,9 +292,20 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .summary = "bring a change up, stage by stage, each proven first",
          .examples = {{"gradus promote", "what is in the work tree, as far as the pipeline goes"},
                       {"gradus promote c2 --to staging", "one change, up to a stage"},
-                      {"gradus promote s1 --to local --dry-run", "what would happen to a sandbox's changes"}},
+                      {"gradus promote s1 --to local --dry-run", "what would happen to a sandbox's changes"},
+                      {"gradus promote c2 --wait --for 2h", "until the window opens, two hours at most"},
+                      {"gradus promote c2 --override window --reason fire", "with the role `override`"}},
          .positionals = {change},
          .options = {{.name = "to", .value = "STAGE", .doc = "the last stage to enter", .fallback = "the last one"},
+                     {.name = "wait", .doc = "wait for what opens by itself: a window, others at the target"},
+                     {.name = "for", .value = "DURATION", .doc = "with --wait: how long at most", .fallback = "1h"},
+                     {.name = "rebase", .doc = "put it onto what the project is now, first"},
+                     {.name = "override",
+                      .value = "GATE",
+                      .doc = "open this gate once, on record",
+                      .repeatable = true,
+                      .choices = gateNames()},
+                     {.name = "reason", .value = "TEXT", .doc = "with --override: why"},
                      kDryRun},
          .onFrontPage = true,
          .handler = withService(open, promote)},

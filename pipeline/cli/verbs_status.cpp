@@ -136,6 +136,11 @@ Result showStatus(Service& service, Context& context) {
     for (const Promotion& promotion : report.unfinished)
         text += fmt::format("{:<9} {} into {}: {}\n", promotionHandle(promotion.id), changeHandle(promotion.change),
                             promotion.stage, nameOf(kPromotionStates, promotion.state));
+    data["words"] = Json::array();
+    for (const WordInForce& word : service.wordsInForce(context.host.directory())) {
+        data["words"].push_back({{"kind", word.kind}, {"text", word.text}, {"by", word.by}});
+        text += context.paint(Style::kYellow, printable(word.text)) + "\n";
+    }
     if (report.needRecovery > 0)
         text += context.paint(Style::kYellow, fmt::format("{} left by a process that ended: nothing is lost",
                                                           counted(report.needRecovery, "promotion"))) +

@@ -9,6 +9,7 @@
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/verbs.h"
+#include "policies/gate/explain.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -40,41 +41,58 @@ std::string resultText(const CheckResult& check, const Paint& paint) {
     return line + "\n";
 }
 
-std::string holdText(const ChangeHold& hold) {
-    return fmt::format("  held: automation does not bring it into {} again ({})\n", printable(hold.stage),
-                       printable(hold.reason.value_or("no reason is kept")));
+std::string holdText(const Hold& hold) {
+    return fmt::format(
+        "  held: {} {} ({})\n", hold.onlyMachines ? "automation does not bring it into" : "nobody enters",
+        hold.stage ? printable(*hold.stage) : "any stage", printable(hold.reason.value_or("no reason is kept")));
 }
 
-/// Why it waits now, which need not be why it waited when it was last moved.
-void addGates(Service& service, Context& context, const Promotion& promotion, Result& result) {
-    if (promotion.state != PromotionState::kWaiting) return;
-    for (const StagePlan& plan : service.engine(context.host.directory()).plan(promotion.change, promotion.stage)) {
-        if (plan.stage != promotion.stage) continue;
-        result.data["gates"] = decisionJson(plan.gates);
-        for (const GateAnswer& gate : plan.gates.gates) {
-            if (!isWaitedFor(gate)) continue;
-            std::string who;
-            for (const std::string& name : gate.unblock) who += (who.empty() ? "" : ", ") + name;
-            result.text += fmt::format("  closed: {}: {}\n    rule  {}\n", nameOf(kGates, gate.gate),
-                                       printable(gate.reason), printable(gate.rule));
-            if (gate.since) result.text += fmt::format("    since {}\n", formatTime(*gate.since));
-            if (gate.next) result.text += fmt::format("    next  {}\n", formatTime(*gate.next));
-            if (!who.empty()) result.text += fmt::format("    opens {}\n", printable(who));
-        }
+/// Every gate between the change and the stage as it is now, which need not be as it was when it was last moved.
+void addGates(Service& service, Context& context, std::int64_t change, const std::string& stage, Result& result) {
+    const Standing standing = service.engine(context.host.directory()).standing(change, stage);
+    result.data["gates"] = decisionJson(standing.gates);
+    result.data["stage"] = stage;
+    result.data["asks"] = standing.gates.asks();
+    result.text += fmt::format("into {}: ", printable(stage));
+    for (const std::string& line : explainLines(standing.gates, context.host.clock().now(), true))
+        result.text += printable(line) + "\n";
+    for (const MergeConflict& conflict : standing.mergeConflicts)
+        result.text += fmt::format("  conflict  {}: {}\n", printable(conflict.path), printable(conflict.detail));
+    if (standing.gates.asks())
+        result.next.push_back(fmt::format("gradus approve {} --to {}", changeHandle(change), stage));
+}
+
+/// The first stage that the change has not entered; nothing: it is in all of them.
+std::optional<std::string> nextStage(Service& service, Context& context, std::int64_t change) {
+    for (const StagePlan& plan :
+         service.engine(context.host.directory())
+             .plan(change, service.engine(context.host.directory()).project().pipeline.stages.back().name))
+        if (!plan.already) return plan.stage;
+    return std::nullopt;
+}
+
+void addWords(Service& service, Context& context, const std::optional<std::string>& stage, Result& result) {
+    for (const WordInForce& word : service.wordsInForce(context.host.directory())) {
+        if (stage && word.stage && word.stage != stage) continue;
+        result.data["words"].push_back({{"kind", word.kind},
+                                        {"text", word.text},
+                                        {"by", word.by},
+                                        {"since", formatTime(word.at)},
+                                        {"until", word.until ? Json(formatTime(*word.until)) : Json()}});
+        result.text += fmt::format("  {}, since {}{}\n", printable(word.text), formatTime(word.at),
+                                   word.until ? ", until " + formatTime(*word.until) : "");
     }
 }
 
-Result why(Service& service, Context& context) {
-    const Promotion promotion = service.promotionNamed(context.host.directory(), context.arguments.positional("WHAT"));
+void addStory(Service& service, Context& context, const Promotion& promotion, Result& result) {
     const PromotionStory story = service.story(promotion.id);
-    Result result;
     result.data["promotion"] = promotionJson(promotion, story.reason);
     result.data["change"] = {{"id", changeHandle(story.change.id)},
                              {"revision", story.change.revision},
                              {"title", story.change.title ? Json(*story.change.title) : Json()},
                              {"by", story.by}};
     result.data["checks"] = Json::array();
-    result.text = fmt::format(
+    result.text += fmt::format(
         "{} is {}{}\n  {}.{} {} by {}, into {}, {}\n", promotionHandle(promotion.id),
         nameOf(kPromotionStates, promotion.state), story.reason.empty() ? "" : ": " + printable(story.reason),
         changeHandle(promotion.change), promotion.revision, printable(story.change.title.value_or("(no title)")),
@@ -83,12 +101,65 @@ Result why(Service& service, Context& context) {
         result.data["checks"].push_back(resultJson(check));
         result.text += resultText(check, context.paint);
     }
-    if (story.hold) {
-        result.data["hold"] = story.hold->reason.value_or("");
-        result.text += holdText(*story.hold);
+    for (const Hold& hold : story.holds) {
+        result.data["hold"] = hold.reason.value_or("");
+        result.text += holdText(hold);
     }
-    addGates(service, context, promotion, result);
     result.next = {"gradus logs " + promotionHandle(promotion.id), "gradus show " + changeHandle(promotion.change)};
+    if (promotion.state == PromotionState::kWaiting)
+        addGates(service, context, promotion.change, promotion.stage, result);
+}
+
+/// A change: its newest promotion, and what is between it and the next stage.
+Result whyChange(Service& service, Context& context, const std::string& words) {
+    const Change change = service.viewChange(context.host.directory(), words).change;
+    Result result;
+    result.data["change"] = {{"id", changeHandle(change.id)},
+                             {"revision", change.revision},
+                             {"title", change.title ? Json(*change.title) : Json()}};
+    const auto newest = service.newestPromotion(change.id);
+    if (newest) addStory(service, context, *newest, result);
+    if (!newest)
+        result.text = fmt::format("{} {}: nobody promoted it yet\n", changeHandle(change.id),
+                                  printable(change.title.value_or("(no title)")));
+    const bool shown = newest && newest->state == PromotionState::kWaiting;
+    const auto stage = shown ? std::nullopt : nextStage(service, context, change.id);
+    if (stage) addGates(service, context, change.id, *stage, result);
+    if (!newest) result.next = {"gradus promote " + changeHandle(change.id)};
+    return result;
+}
+
+Result whyExecution(Service& service, Context& context, std::int64_t execution) {
+    const auto promotion = service.promotionOfExecution(execution);
+    if (!promotion)
+        throw Error(ErrorCode::kNotFound, "{} was no check of a promotion", executionHandle(execution))
+            .hint("`gradus logs PROMOTION` shows what checks printed");
+    Result result;
+    result.data["execution"] = executionHandle(execution);
+    for (const CheckResult& check : service.story(*promotion).checks)
+        if (check.execution == execution)
+            result.text = fmt::format("{} was the check {} of {}\n", executionHandle(execution), printable(check.check),
+                                      promotionHandle(*promotion));
+    addStory(service, context, service.story(*promotion).promotion, result);
+    return result;
+}
+
+Result why(Service& service, Context& context) {
+    const auto words = context.arguments.positional("WHAT");
+    const auto handle = words ? parseHandle(*words) : std::nullopt;
+    if (handle && handle->kind == HandleKind::kExecution) return whyExecution(service, context, handle->number);
+    if (handle && (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kDigestPrefix))
+        return whyChange(service, context, *words);
+    Result result;
+    const bool isStage = words && !handle;
+    if (isStage) addWords(service, context, *words, result);
+    try {
+        addStory(service, context, service.promotionNamed(context.host.directory(), words), result);
+    } catch (const Error& e) {
+        const auto& stages = service.engine(context.host.directory()).project().pipeline;
+        if (e.code() != ErrorCode::kNotFound || !isStage || stages.findStage(*words) == nullptr) throw;
+        result.text += fmt::format("{} holds nothing, and nothing was promoted into it\n", printable(*words));
+    }
     return result;
 }
 
@@ -133,12 +204,16 @@ Result logs(Service& service, Context& context) {
 
 std::vector<Verb> whyVerbs(const OpenService& open) {
     const Positional what{"WHAT", "a promotion (p3), a change (c2) or a stage; the newest promotion otherwise", false};
+    const Positional any{"WHAT", "a promotion (p3), a change (c2), a stage or an execution (e9); the newest otherwise",
+                         false};
     return {
         {.words = "why",
          .group = Group::kAnswer,
-         .summary = "say why a promotion stands where it stands",
-         .examples = {{"gradus why", "the newest one"}, {"gradus why staging", "what the stage holds"}},
-         .positionals = {what},
+         .summary = "say why something stands where it stands: every gate",
+         .examples = {{"gradus why", "the newest promotion"},
+                      {"gradus why c2", "what is between a change and its next stage"},
+                      {"gradus why staging", "what the stage holds, and who holds it"}},
+         .positionals = {any},
          .onFrontPage = true,
          .handler = withService(open, why)},
         {.words = "logs",

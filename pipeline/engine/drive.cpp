@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "pipeline/engine/gather_facts.h"
 #include "store/file.h"
 #include "store/model/canonical.h"
 #include "store/model/error.h"
@@ -40,14 +39,6 @@ std::string conflictText(const std::vector<Conflict>& conflicts) {
 
 std::string conflictText(const std::vector<MergeConflict>& conflicts) {
     return listed(conflicts, [](const MergeConflict& conflict) { return conflict.path + ": " + conflict.detail; });
-}
-
-std::string closedGates(const Decision& decision) {
-    std::string text;
-    // One that says what to do instead (check, merge) is nothing to wait for.
-    for (const GateAnswer& answer : decision.gates)
-        if (answer.state == GateState::kClosed && !answer.instead) text += (text.empty() ? "" : "; ") + answer.reason;
-    return text;
 }
 
 Digest evidenceOver(const std::vector<CheckReport>& reports) {
@@ -122,7 +113,9 @@ void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) 
                               .intent = step.intent,
                               .tree = step.tree,
                               .back = step.back,
-                              .attention = step.attention},
+                              .attention = step.attention,
+                              .base = step.base,
+                              .evidence = step.evidence},
                              actor);
         from = step.to;
     }
@@ -136,27 +129,22 @@ void Drive::arrive(const std::vector<Step>& steps) {
     progress_.moved(report_.promotion, report_.reason);
 }
 
-void Drive::commit(const std::vector<Step>& steps, const std::vector<CheckReport>& checks, CheckPhase phase,
-                   const std::optional<ChangeHold>& hold) {
+void Drive::commit(const std::vector<Step>& steps, const Beside& beside) {
     const bool isVital = std::any_of(steps.begin(), steps.end(), [](const Step& step) {
         return step.to == State::kRollingBack || step.to == State::kRolledBack || step.to == State::kStuck;
     });
     parts_.store.write(
         [&](Writer& writer) {
             const ActorId actor = writer.actor(parts_.actor);
-            for (const CheckReport& report : checks)
-                writer.recordCheck(resultOf(report_.promotion.id, report, phase), actor);
+            WordWriter words(writer, actor, parts_.uid);
+            for (const CheckReport& report : beside.checks)
+                writer.recordCheck(resultOf(report_.promotion.id, report, beside.phase), actor);
+            for (const Approval& approval : beside.used) words.use(approval, report_.promotion.id);
             walk(writer, actor, steps);
-            if (hold) writer.hold(*hold, actor);
+            if (beside.hold) words.hold(*beside.hold);
         },
         isVital ? Store::Urgency::kVital : Store::Urgency::kRoutine);
     arrive(steps);
-}
-
-Decision Drive::decideNow(const Footing& footing) {
-    const Facts facts = gatherFacts(
-        {project_, parts_, stage_, footing.change, footing.changes, report_.promotion.id, footing.base(), checked_});
-    return decide(facts, stage_, project_.pipeline, parts_.zones(project_.pipeline), parts_.clock.now());
 }
 
 bool Drive::resume(std::int64_t change) {
@@ -229,10 +217,11 @@ Drive::Next Drive::endStale(const Footing& footing, const std::string& reason) {
     return Next::kEnd;
 }
 
-Drive::Next Drive::park(const std::string& reason) {
-    commit({{.to = State::kWaiting, .reason = reason}}, unrecorded_);
-    unrecorded_.clear();
-    return Next::kEnd;
+Drive::Next Drive::park(const Footing& footing, const std::string& reason) {
+    return end({{.to = State::kWaiting,
+                 .reason = reason,
+                 .base = footing.base(),
+                 .evidence = checked_ ? std::optional(checked_->evidence) : std::nullopt}});
 }
 
 // What must stand still while it is checked: the whole tree, or, where people go on working, what the change touches.
@@ -264,7 +253,7 @@ Drive::Next Drive::check(const Footing& footing) {
     report_.gates = decideNow(footing);
     const bool waits = report_.gates->step == NextStep::kWait;
     std::vector<Step> steps;
-    if (!isOpen()) steps.push_back({.to = State::kWaiting});
+    if (!isOpen()) steps.push_back({.to = State::kWaiting, .base = footing.base()});
     if (!waits) steps.push_back({.to = State::kChecking});
     if (!steps.empty() && waits) steps.back().reason = closedGates(*report_.gates);
     isOpen() ? commit(steps) : open(footing, std::nullopt, steps);
@@ -274,7 +263,7 @@ Drive::Next Drive::check(const Footing& footing) {
     unrecorded_ = report_.before;
     if (cancel_.stop_requested()) return rejectUnlessPassed(Cause::kCancelled);
     if (std::any_of(unrecorded_.begin(), unrecorded_.end(), [](const CheckReport& report) { return report.moved; })) {
-        park("the tree moved while it was checked");
+        park(footing, "the tree moved while it was checked");
         return Next::kAgain;
     }
     checked_ = CheckedFact{evidenceOver(report_.before), project_.rules, parts_.clock.now()};
@@ -288,8 +277,8 @@ Drive::Next Drive::rejectUnlessPassed(Cause verdict) {
     return end({{.to = State::kRejected, .cause = verdict, .reason = failedChecks(report_.before)}});
 }
 
-Drive::Next Drive::end(const std::vector<Step>& steps) {
-    commit(steps, unrecorded_);
+Drive::Next Drive::end(const std::vector<Step>& steps, const std::vector<Approval>& used) {
+    commit(steps, {.checks = unrecorded_, .used = used});
     unrecorded_.clear();
     return Next::kEnd;
 }
@@ -300,7 +289,7 @@ Drive::Next Drive::lockTarget(const Footing& footing) {
         lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                                  {.patience = parts_.targetPatience, .takeOver = false});
     } catch (const Error& e) {
-        if (e.code() == ErrorCode::kBusy) return park(e.what());
+        if (e.code() == ErrorCode::kBusy) return park(footing, e.what());
         end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
         throw;
     }
@@ -316,7 +305,7 @@ Drive::Next Drive::lookAgain(const Footing& footing) {
     if (!touched && freshness == "allow") return Next::kOn;
     const std::string moved = "the stage moved after it was checked";
     if (freshness == "exact") return end({{.to = State::kWaiting}, {.to = State::kStale, .reason = moved}});
-    park(moved);
+    park(footing, moved);
     return Next::kAgain;
 }
 
@@ -346,12 +335,14 @@ StageChange Drive::stageChange(const Footing& footing) const {
 
 Drive::Next Drive::apply(const Footing& footing) {
     report_.gates = decideNow(footing);
-    if (report_.gates->step != NextStep::kApply) return park(closedGates(*report_.gates));
+    if (report_.gates->step != NextStep::kApply) return park(footing, closedGates(*report_.gates));
+    const std::vector<Approval> used = approvalsUsed(footing);
     if (!takesTarget())
         return end({{.to = State::kApplying, .cause = Cause::kPassed},
                     {.to = State::kVerifying},
                     {.to = State::kSoaking},
-                    {.to = State::kPromoted, .cause = Cause::kPassed}});
+                    {.to = State::kPromoted, .cause = Cause::kPassed}},
+                   used);
     const StageChange change = stageChange(footing);
     report_.conflicts = target_->conflicts(change);
     if (!report_.conflicts.empty())
@@ -362,7 +353,7 @@ Drive::Next Drive::apply(const Footing& footing) {
     const PromotionIntent intent{target_->identity().canonical, parts_.objects.put(checkpoint.encode()), footing.tree(),
                                  footing.held ? std::optional(footing.held->digest) : std::nullopt};
     // The way back is on record before anything is touched: a crash in between must leave enough to undo.
-    end({{.to = State::kApplying, .cause = Cause::kPassed, .intent = intent}});
+    end({{.to = State::kApplying, .cause = Cause::kPassed, .intent = intent}}, used);
     act(checkpoint);
     return Next::kEnd;
 }

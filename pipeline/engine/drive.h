@@ -24,6 +24,9 @@ struct Footing {
     Digest tree() const;
 };
 
+/// What it waits for, in one line.
+std::string closedGates(const Decision& decision);
+
 /// Whoever holds an flock on this file drives the promotion.
 std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
 
@@ -33,6 +36,8 @@ class Drive {
     /// Opens a new promotion for a change; it stands at queued in the first transaction that moves it.
     Drive(const EngineProject& project, EngineParts& parts, const Stage& stage, const EngineProgress& progress,
           std::stop_token cancel);
+    /// Wishes that were granted are taken out of `wishes`, which outlives this.
+    void mayOverride(std::vector<OverrideWish>& wishes) { wishes_ = &wishes; }
 
     /// Into the stage: gates, checks, target, checks. Every end is in the report.
     StageReport enter(std::int64_t change);
@@ -53,19 +58,34 @@ class Drive {
         std::optional<Digest> tree = {};
         bool back = false;
         bool attention = false;
+        std::optional<Digest> base = {};
+        std::optional<Digest> evidence = {};
+    };
+    /// What is recorded together with steps.
+    struct Beside {
+        std::vector<CheckReport> checks = {};
+        CheckPhase phase = CheckPhase::kBefore;
+        std::optional<Hold> hold = {};
+        std::vector<Approval> used = {};
     };
 
     Footing look(std::int64_t change);
     void revise(Footing& footing);
+    Facts factsOf(const Footing& footing) const;
+    Decision decideOn(const Facts& facts) const;
+    /// With what the person who promotes overrides, recorded.
     Decision decideNow(const Footing& footing);
+    std::vector<GateOverride> granted(const Facts& facts, const Decision& decision) const;
+    /// The approvals without which it would have to wait.
+    std::vector<Approval> approvalsUsed(const Footing& footing) const;
 
     bool resume(std::int64_t change);
     bool isClosed(std::int64_t change);
     void open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps);
     bool isOpen() const { return report_.promotion.id != 0; }
     /// One durable transaction.
-    void commit(const std::vector<Step>& steps, const std::vector<CheckReport>& checks = {},
-                CheckPhase phase = CheckPhase::kBefore, const std::optional<ChangeHold>& hold = {});
+    void commit(const std::vector<Step>& steps) { commit(steps, Beside()); }
+    void commit(const std::vector<Step>& steps, const Beside& beside);
     bool seize(std::int64_t promotion);
     /// Throws Error(kBusy) when somebody drives it.
     void take(std::int64_t promotion);
@@ -79,11 +99,11 @@ class Drive {
     Next check(const Footing& footing);
     Next rejectUnlessPassed(Cause verdict);
     /// A commit that records the before checks with it.
-    Next end(const std::vector<Step>& steps);
+    Next end(const std::vector<Step>& steps, const std::vector<Approval>& used = {});
     Next lookAgain(const Footing& footing);
     void tidyTarget();
     void act(const Checkpoint& checkpoint);
-    Next park(const std::string& reason);
+    Next park(const Footing& footing, const std::string& reason);
     Next endStale(const Footing& footing, const std::string& reason);
     Next lockTarget(const Footing& footing);
     Next apply(const Footing& footing);
@@ -114,6 +134,7 @@ class Drive {
     std::optional<CheckedFact> checked_;
     std::vector<CheckReport> unrecorded_;  ///< before checks that the next commit records
     int rounds_ = 0;
+    std::vector<OverrideWish>* wishes_ = nullptr;
     StageReport report_;
 };
 

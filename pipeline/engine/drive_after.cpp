@@ -55,16 +55,16 @@ void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckRepo
     if (verdict != Cause::kPassed) {
         const std::string reason = verdict == Cause::kCancelled ? "stopped" : whatFailed(reports);
         if (stage_.policy.settings.text("rollback") == "manual" && verdict != Cause::kCancelled) {
-            commit({}, reports, CheckPhase::kAfter);
+            commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
             report_.reason = fmt::format("{}; the policy leaves taking it back to a person", reason);
             return;
         }
-        commit({}, reports, CheckPhase::kAfter);
+        commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
         return rollBack(checkpoint, verdict, reason);
     }
     if (stage_.settings.duration("soak") == Milliseconds(0)) return finish(reports);
     if (report_.promotion.state == State::kVerifying)
-        commit({{.to = State::kSoaking, .cause = Cause::kPassed}}, reports, CheckPhase::kAfter);
+        commit({{.to = State::kSoaking, .cause = Cause::kPassed}}, {.checks = reports, .phase = CheckPhase::kAfter});
     soak(checkpoint);
 }
 
@@ -72,7 +72,7 @@ void Drive::finish(const std::vector<CheckReport>& checks) {
     std::vector<Step> steps;
     if (report_.promotion.state == State::kVerifying) steps.push_back({.to = State::kSoaking, .cause = Cause::kPassed});
     steps.push_back({.to = State::kPromoted, .cause = Cause::kPassed});
-    commit(steps, checks, CheckPhase::kAfter);
+    commit(steps, {.checks = checks, .phase = CheckPhase::kAfter});
 }
 
 // Only time in which the checks ran on schedule counts: whoever takes over after a crash begins anew.
@@ -128,13 +128,16 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
     std::string reason = why;
     if (!outcome.kept.empty()) reason += (reason.empty() ? "" : "; ") + keptText(outcome.kept);
     if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", whatFailed(again));
-    std::optional<ChangeHold> hold;
+    std::optional<Hold> hold;
     // I20: automation does not try again what failed here.
     if (cause == Cause::kFailed)
-        hold = ChangeHold{report_.promotion.change, stage_.name, report_.promotion.id,
-                          fmt::format("{} failed: {}", promotionHandle(report_.promotion.id), why)};
-    commit({{.to = State::kRolledBack, .cause = cause, .reason = reason, .back = true, .attention = attention}}, again,
-           CheckPhase::kAfter, hold);
+        hold = Hold{.project = project_.id,
+                    .stage = stage_.name,
+                    .change = report_.promotion.change,
+                    .promotion = report_.promotion.id,
+                    .reason = fmt::format("{} failed: {}", promotionHandle(report_.promotion.id), why)};
+    commit({{.to = State::kRolledBack, .cause = cause, .reason = reason, .back = true, .attention = attention}},
+           {.checks = again, .phase = CheckPhase::kAfter, .hold = hold});
 }
 
 StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason) {
@@ -189,7 +192,7 @@ void Drive::goBack(const Checkpoint& checkpoint) {
     if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", whatFailed(again));
     commit({{.to = State::kSoaking},
             {.to = State::kPromoted, .cause = well ? Cause::kPassed : Cause::kInconclusive, .reason = reason}},
-           again, CheckPhase::kAfter);
+           {.checks = again, .phase = CheckPhase::kAfter});
 }
 
 std::optional<StageReport> Drive::recover(const Promotion& promotion) {

@@ -6,17 +6,12 @@
 
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
+#include "pipeline/engine/ground.h"
 #include "stages/sandbox/owner.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
 namespace gradus {
-
-namespace {
-
-using State = PromotionState;
-
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 const Stage& stageNamed(const EngineProject& project, const std::string& name) {
     if (const Stage* stage = project.pipeline.findStage(name)) return *stage;
@@ -24,6 +19,10 @@ const Stage& stageNamed(const EngineProject& project, const std::string& name) {
     for (const Stage& stage : project.pipeline.stages) known += (known.empty() ? "" : ", ") + stage.name;
     throw Error(ErrorCode::kNotFound, "there is no stage '{}'", name).hint("stages here: " + known);
 }
+
+namespace {
+
+using State = PromotionState;
 
 Promotion promotionOf(const Records& records, std::int64_t id) {
     if (const auto promotion = records.promotion(id)) return *promotion;
@@ -56,50 +55,57 @@ bool isParked(const Promotion& promotion) { return promotion.state == State::kWa
 Engine::Engine(EngineProject project, EngineParts parts) : project_(std::move(project)), parts_(std::move(parts)) {}
 Engine::~Engine() = default;
 
-StageReport Engine::enter(std::int64_t change, const std::string& stage, const EngineProgress& progress,
-                          std::stop_token cancel) {
+StageReport Engine::enter(std::int64_t change, const std::string& stage, std::vector<OverrideWish>& overrides,
+                          const EngineProgress& progress, std::stop_token cancel) {
     if (const auto there = alreadyIn(parts_.store.records(), change, stage))
         return {.promotion = *there, .already = true};
-    return Drive(project_, parts_, stageNamed(project_, stage), progress, std::move(cancel)).enter(change);
+    Drive drive(project_, parts_, stageNamed(project_, stage), progress, std::move(cancel));
+    drive.mayOverride(overrides);
+    return drive.enter(change);
 }
 
-Climb Engine::promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
-                      std::stop_token cancel) {
-    stageNamed(project_, to);
+Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
+                        const std::stop_token& cancel) {
     Climb climb{change, {}};
     for (const Stage& stage : project_.pipeline.stages) {
-        climb.stages.push_back(enter(change, stage.name, progress, cancel));
+        climb.stages.push_back(enter(change, stage.name, wish.overrides, progress, cancel));
         if (!climb.stages.back().succeeded() || stage.name == to) break;
     }
     return climb;
 }
 
+Climb Engine::promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
+                      std::stop_token cancel, PromoteWish wish) {
+    stageNamed(project_, to);
+    Milliseconds patience = wish.patience.value_or(Milliseconds(0));
+    while (true) {
+        Climb climb = climbOnce(change, to, wish, progress, cancel);
+        if (climb.succeeded() || !awaitOpening(climb.stages.back(), patience, progress, cancel)) {
+            for (StageReport& report : climb.stages)
+                if (report.promotion.id != 0) report.promotion = *find(report.promotion.id);
+            return climb;
+        }
+    }
+}
+
 std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) {
     stageNamed(project_, to);
-    const Records& records = parts_.store.records();
-    const auto row = records.change(change);
-    if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
-    const ChangeSet wanted = ChangeSet::decode(parts_.objects.readAll(row->changeSet, kMostChangeSet));
     std::vector<StagePlan> plans;
     for (const Stage& stage : project_.pipeline.stages) {
+        const Ground ground = groundOf(project_, parts_, stage, change);
         StagePlan plan{.stage = stage.name};
-        plan.already = alreadyIn(records, change, stage.name).has_value();
-        const auto driver = parts_.driver(stage, {});
-        const auto held = driver->held();
-        const std::optional<Seed> seed = held ? std::nullopt : std::optional(parts_.seed(*row));
-        plan.seeds = seed.has_value();
-        const MergeResult merge =
-            mergeOnto(wanted, DirectoryReader(held ? held->directory : seed->directory), parts_.objects);
-        plan.changes = merge.merged;
-        plan.mergedPaths = merge.mergedPaths;
-        plan.mergeConflicts = merge.conflicts;
+        plan.already = alreadyIn(parts_.store.records(), change, stage.name).has_value();
+        plan.seeds = ground.seed.has_value();
+        plan.changes = ground.merge.merged;
+        plan.mergedPaths = ground.merge.mergedPaths;
+        plan.mergeConflicts = ground.merge.conflicts;
         StageChange entering;
-        entering.changes = merge.merged;
-        if (seed) entering.seed = seed->directory;
-        if (merge.conflicts.empty()) plan.conflicts = driver->conflicts(entering);
+        entering.changes = ground.merge.merged;
+        if (ground.seed) entering.seed = ground.seed->directory;
+        if (plan.mergeConflicts.empty()) plan.conflicts = parts_.driver(stage, {})->conflicts(entering);
         plan.checks = stage.checks;
-        const Facts facts = gatherFacts(
-            {project_, parts_, stage, *row, merge.merged, 0, held ? held->digest : seed->digest, std::nullopt});
+        const Facts facts =
+            gatherFacts({project_, parts_, stage, ground.change, ground.merge.merged, 0, ground.base, std::nullopt});
         plan.gates = decide(facts, stage, project_.pipeline, parts_.zones(project_.pipeline), parts_.clock.now());
         plans.push_back(std::move(plan));
         if (stage.name == to) break;

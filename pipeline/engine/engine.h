@@ -18,6 +18,7 @@
 #include "store/objects.h"
 #include "store/state_directory.h"
 #include "store/store.h"
+#include "store/word_writer.h"
 
 namespace gradus {
 
@@ -37,10 +38,14 @@ struct Seed {
     std::vector<std::string> notes;
 };
 
+struct StageReport;
+
 /// What is going on, for whoever looks. Called on the engine's own thread.
 struct EngineProgress {
     std::function<void(const Promotion&, const std::string& reason)> moved = [](const Promotion&, const std::string&) {
     };
+    /// It waits for what opens by itself, and looks again then.
+    std::function<void(const StageReport&, Time next)> waiting = [](const StageReport&, Time) {};
     CheckProgress checks;
 };
 
@@ -51,6 +56,7 @@ struct EngineParts {
     StateDirectory state;
     const Clock& clock;
     Actor actor;
+    std::int64_t uid = 0;  ///< of the process, on record beside what the actor says
     std::function<std::unique_ptr<StageDriver>(const Stage&, std::stop_token)> driver;
     FileOperations& files;
     std::function<std::vector<CheckReport>(const Stage&, const TreeUnderTest&, const CheckProgress&, std::stop_token)>
@@ -82,6 +88,18 @@ struct StageReport {
     bool succeeded() const { return promotion.state == PromotionState::kPromoted; }
 };
 
+/// A person's wish that one gate shall not count, for the first promotion at which it is closed.
+struct OverrideWish {
+    Gate gate = Gate::kHold;
+    std::string reason;
+};
+
+/// How a change is brought up.
+struct PromoteWish {
+    std::vector<OverrideWish> overrides;
+    std::optional<Milliseconds> patience;  ///< how long to wait for what opens by itself; nothing: not at all
+};
+
 /// A way up: one report per stage that was looked at, the last of which says how it ended.
 struct Climb {
     std::int64_t change = 0;
@@ -108,6 +126,24 @@ struct StagePlan {
     Decision gates;
 };
 
+/// How a change and a stage stand to each other now.
+struct Standing {
+    Change change;  ///< the newest revision
+    std::string stage;
+    Digest base;                           ///< the tree that the stage holds, or would begin as
+    std::optional<Promotion> waiting;      ///< the promotion that waits there
+    std::vector<std::string> mergedPaths;  ///< moved there: it would enter as a new revision
+    std::vector<MergeConflict> mergeConflicts;
+    Facts facts;
+    Decision gates;
+};
+
+/// An approval as it was given, and what the gates say with it.
+struct ApprovalGiven {
+    Approval approval;
+    Standing standing;
+};
+
 /// How many promotions of a project were left by a process that is gone. Reads only.
 std::size_t needRecovery(const Records& records, const StateDirectory& state, std::int64_t project);
 
@@ -121,12 +157,22 @@ class Engine {
 
     /// Brings a change into every stage up to `to`, in order; ends at the first that does not take it. Promotions that
     /// were left waiting go on.
-    Climb promote(std::int64_t change, const std::string& to, const EngineProgress& progress, std::stop_token cancel);
-    /// Into one stage, whatever the stages before say: `apply`.
-    StageReport enter(std::int64_t change, const std::string& stage, const EngineProgress& progress,
-                      std::stop_token cancel);
+    Climb promote(std::int64_t change, const std::string& to, const EngineProgress& progress, std::stop_token cancel,
+                  PromoteWish wish = {});
     /// Looks, and touches nothing.
     std::vector<StagePlan> plan(std::int64_t change, const std::string& to);
+
+    /// Why it may enter, or not. Looks, and touches nothing.
+    Standing standing(std::int64_t change, const std::string& stage);
+    /// A yes to the newest revision, bound to how it stands now. Throws Error(kNotAllowed) for one that would not
+    /// count: from a machine, from who made the change. Recorded unless `onlyTry`.
+    ApprovalGiven approve(std::int64_t change, const std::string& stage, const std::string& reason, bool onlyTry);
+    /// Takes back what the caller said for it, as far as nobody acted on it. Throws Error(kNotFound) if there is
+    /// nothing.
+    std::size_t withdraw(std::int64_t change, const std::string& stage);
+    /// A person's no: what waits there ends, what others said for it is void, machines do not try again.
+    std::optional<Promotion> reject(std::int64_t change, const std::string& stage, const std::string& reason);
+    std::vector<std::string> rolesOf(const Actor& actor) const;
 
     /// Takes a finished promotion back, or one that waits for a person to. Asks no gate. Throws Error(kNotAllowed) when
     /// another one has come after it.
@@ -142,6 +188,15 @@ class Engine {
     const EngineProject& project() const { return project_; }
 
   private:
+    StageReport enter(std::int64_t change, const std::string& stage, std::vector<OverrideWish>& overrides,
+                      const EngineProgress& progress, std::stop_token cancel);
+    Climb climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
+                    const std::stop_token& cancel);
+    Decision decideOn(const Stage& stage, const Facts& facts) const;
+    /// False: it is no use to wait any longer.
+    bool awaitOpening(const StageReport& report, Milliseconds& patience, const EngineProgress& progress,
+                      const std::stop_token& cancel);
+
     EngineProject project_;
     EngineParts parts_;
 };

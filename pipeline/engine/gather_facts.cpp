@@ -4,6 +4,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "pipeline/engine/word_facts.h"
+#include "policies/gate/test_skips.h"
+
 namespace gradus {
 
 namespace {
@@ -63,6 +66,7 @@ TouchedPath touched(const PathChange& change, const Objects& objects) {
     const LineCounts is = countLines(*after);
     path.added = missing(is, was);
     path.removed = missing(was, is);
+    path.moreSkips = countSkips(*after) - countSkips(*before);
     return path;
 }
 
@@ -72,10 +76,7 @@ ChangeFacts changeFacts(const FactsRequest& request) {
     facts.revision = request.change.revision;
     facts.changeSet = request.change.changeSet;
     facts.patch = request.change.patch;
-    const Records& records = request.parts.store.records();
-    Maker maker{records.actor(request.change.actor).value_or(Actor{ActorKind::kAgent, ""}), std::nullopt};
-    if (request.change.sponsor) maker.sponsor = records.actor(*request.change.sponsor);
-    facts.makers.push_back(maker);
+    facts.makers = makerFacts(request.parts.store.records(), request.change.id);
     for (const PathChange& change : request.changes.changes())
         facts.paths.push_back(touched(change, request.parts.objects));
     return facts;
@@ -94,10 +95,19 @@ bool wasUndone(const std::vector<Promotion>& all, std::int64_t promotion) {
     });
 }
 
+const Veto* vetoOf(const std::vector<Veto>& vetoes, const Change& change, const std::string& stage) {
+    const auto found = std::find_if(vetoes.begin(), vetoes.end(), [&](const Veto& veto) {
+        const bool same = veto.changeSet == change.changeSet || veto.patch == change.patch;
+        return same && (!veto.stage || *veto.stage == stage);
+    });
+    return found == vetoes.end() ? nullptr : &*found;
+}
+
 std::vector<VerifiedFact> verifiedFacts(const FactsRequest& request) {
     std::vector<VerifiedFact> facts;
     const Records& records = request.parts.store.records();
     const auto all = records.promotionsOf(request.change.id);
+    const auto vetoes = records.words().vetoes(request.project.id);
     for (const Promotion& promotion : all) {
         if (promotion.state != PromotionState::kPromoted || promotion.undoes) continue;
         if (!isSamePatch(records, promotion, request.change)) continue;
@@ -105,22 +115,13 @@ std::vector<VerifiedFact> verifiedFacts(const FactsRequest& request) {
         if (wasUndone(all, promotion.id)) {
             fact.revokedAt = promotion.movedAt;
             fact.revokedBecause = "it was taken back";
+        } else if (const Veto* veto = vetoOf(vetoes, request.change, promotion.stage)) {
+            fact.revokedAt = veto->at;
+            fact.revokedBecause = "it was vetoed there";
         }
         facts.push_back(fact);
     }
     return facts;
-}
-
-std::vector<HoldFact> holdFacts(const FactsRequest& request) {
-    const auto hold = request.parts.store.records().hold(request.change.id, request.stage.name);
-    if (!hold) return {};
-    HoldFact fact;
-    fact.stage = hold->stage;
-    fact.change = hold->change;
-    fact.onlyMachines = hold->promotion.has_value();
-    fact.by = {ActorKind::kDaemon, "gradus"};
-    fact.reason = hold->reason.value_or("its reason was redacted");
-    return {fact};
 }
 
 bool isMachine(const Records& records, const Promotion& promotion) {
@@ -154,7 +155,7 @@ Facts gatherFacts(const FactsRequest& request) {
     facts.base = request.base;
     facts.checked = request.checked;
     facts.verified = verifiedFacts(request);
-    facts.holds = holdFacts(request);
+    addWords(records, request.project.id, request.stage.name, facts);
     if (const auto stuck = records.stageState(request.project.id, request.stage.name).stuck)
         facts.stuck = StuckFact{*stuck, records.promotion(*stuck)->movedAt};
     facts.spent = spentFacts(request);

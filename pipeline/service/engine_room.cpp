@@ -36,9 +36,9 @@ void sleepFor(Milliseconds time, const std::stop_token& cancel) {
 }
 
 std::vector<std::string> groupsOf(const Actor& actor) {
-    if (actor.kind != ActorKind::kPerson) return {};
-    const passwd* person = ::getpwnam(actor.name.c_str());
-    if (person == nullptr) return {};
+    // Groups are those of whoever runs this: another name is only a claim, and claims add nothing.
+    const passwd* person = ::getpwuid(::geteuid());
+    if (actor.kind != ActorKind::kPerson || person == nullptr || actor.name != person->pw_name) return {};
     int count = 256;
     std::vector<gid_t> ids(static_cast<std::size_t>(count));
     if (::getgrouplist(person->pw_name, person->pw_gid, ids.data(), &count) < 0) return {};
@@ -73,6 +73,7 @@ EngineParts EngineRoom::parts(const Surroundings& around) {
         .state = around.state,
         .clock = around.clock,
         .actor = around.actor,
+        .uid = static_cast<std::int64_t>(::getuid()),
         .driver = [this](const Stage& stage, std::stop_token cancel) { return driver(stage, std::move(cancel)); },
         .files = files_,
         .before =

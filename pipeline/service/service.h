@@ -9,6 +9,7 @@
 #include "pipeline/engine/check_runner.h"
 #include "pipeline/engine/engine.h"
 #include "pipeline/service/changes.h"
+#include "pipeline/service/words.h"
 #include "plugins/api/isolation.h"
 #include "plugins/host/machine.h"
 #include "policies/language/loader.h"
@@ -104,7 +105,7 @@ struct PromotionStory {
     Change change;
     std::string by;  ///< who made the change: "agent:fixer"
     std::vector<CheckResult> checks;
-    std::optional<ChangeHold> hold;
+    std::vector<Hold> holds;  ///< that are about its change, or its stage
     StageState stage;
 };
 
@@ -254,8 +255,32 @@ class Service {
     /// By handle; a change means its newest, a stage the one whose tree it holds, nothing the project's newest.
     Promotion promotionNamed(const std::filesystem::path& directory, const std::optional<std::string>& words);
     PromotionStory story(std::int64_t promotion);
+    std::optional<Promotion> newestPromotion(std::int64_t change);
     /// What a check printed; nothing when it is not kept any more.
     std::optional<std::string> logOf(const CheckResult& check);
+
+    /// The promotion whose check was this execution; nothing: none.
+    std::optional<std::int64_t> promotionOfExecution(std::int64_t execution);
+    /// Holds, pins, vetoes and the halt of the project, in the words of people.
+    std::vector<WordInForce> wordsInForce(const std::filesystem::path& directory);
+
+    // What people say. Anybody may stop things; only a person lets them go on (Error(kNotAllowed) otherwise).
+    WhoAmI whoAmI(const std::filesystem::path& directory);
+    /// What a handle or name stands for; `stage`, if given, narrows it. Throws Error(kNotFound).
+    Spoken spokenOf(const std::filesystem::path& directory, const std::string& words,
+                    const std::optional<std::string>& stage);
+    void hold(const std::filesystem::path& directory, const Spoken& what, const std::string& reason,
+              const std::optional<Time>& until);
+    void unhold(const std::filesystem::path& directory, const Spoken& what);
+    /// Without a change, to what the stage holds. Gives the pin.
+    Pin pin(const std::filesystem::path& directory, const Spoken& what, const std::string& reason, bool onlyTry);
+    void unpin(const std::filesystem::path& directory, const std::string& stage);
+    Veto veto(const std::filesystem::path& directory, const Spoken& what, const std::string& reason, bool onlyTry);
+    /// Takes every veto back that the change meets; gives them.
+    std::vector<Veto> unveto(const std::filesystem::path& directory, const Spoken& what, bool onlyTry);
+    /// Of this project, or of every one.
+    void halt(const std::filesystem::path& directory, bool everywhere, const std::string& reason);
+    void resume(const std::filesystem::path& directory, bool everywhere);
 
     // Checks
     /// Runs a stage's before checks over what is asked, by the rules that a person trusted. Promotes nothing and
@@ -295,6 +320,8 @@ class Service {
     /// Writes, and warns where the log outside the database did not keep up.
     void record(const std::function<void(Writer&)>& work);
     Objects objects() const { return {state().objects(), around_.clock}; }
+    std::int64_t projectOf(const std::filesystem::path& directory);
+    void say(const std::function<void(WordWriter&)>& work);
     Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source);
     ChangeView viewOf(const Store& store, const Change& change) const;
     BaseFingerprint baseNow(const std::filesystem::path& root) const;

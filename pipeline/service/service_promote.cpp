@@ -137,6 +137,11 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
     return newest.front();
 }
 
+std::optional<Promotion> Service::newestPromotion(std::int64_t change) {
+    const auto all = existing().records().promotionsOf(change);
+    return all.empty() ? std::nullopt : std::optional(all.back());
+}
+
 PromotionStory Service::story(std::int64_t id) {
     const Records& records = existing().records();
     PromotionStory story;
@@ -146,7 +151,10 @@ PromotionStory Service::story(std::int64_t id) {
     if (const auto actor = records.actor(story.change.actor))
         story.by = fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name);
     story.checks = records.checkResults(id);
-    story.hold = records.hold(story.promotion.change, story.promotion.stage);
+    for (const Hold& hold : records.words().holds(story.promotion.project)) {
+        const bool about = !hold.change || hold.change == story.promotion.change || hold.patch == story.change.patch;
+        if (about && (!hold.stage || *hold.stage == story.promotion.stage)) story.holds.push_back(hold);
+    }
     story.stage = records.stageState(story.promotion.project, story.promotion.stage);
     return story;
 }

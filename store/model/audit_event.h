@@ -42,6 +42,19 @@ enum class EventKind {
     kStageAdopted,
     kChangeHeld,
     kChangeReleased,
+    kStageHeld,
+    kStageReleased,
+    kApprovalGiven,
+    kApprovalWithdrawn,
+    kApprovalUsed,
+    kChangeRejected,
+    kStagePinned,
+    kStageUnpinned,
+    kChangeVetoed,
+    kVetoLifted,
+    kWorkHalted,
+    kWorkResumed,
+    kGateOverridden,
 };
 
 inline constexpr std::array kEventKinds{
@@ -71,6 +84,19 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kStageAdopted, "stage.adopted"},
     Name<EventKind>{EventKind::kChangeHeld, "change.held"},
     Name<EventKind>{EventKind::kChangeReleased, "change.released"},
+    Name<EventKind>{EventKind::kStageHeld, "stage.held"},
+    Name<EventKind>{EventKind::kStageReleased, "stage.released"},
+    Name<EventKind>{EventKind::kApprovalGiven, "approval.given"},
+    Name<EventKind>{EventKind::kApprovalWithdrawn, "approval.withdrawn"},
+    Name<EventKind>{EventKind::kApprovalUsed, "approval.used"},
+    Name<EventKind>{EventKind::kChangeRejected, "change.rejected"},
+    Name<EventKind>{EventKind::kStagePinned, "stage.pinned"},
+    Name<EventKind>{EventKind::kStageUnpinned, "stage.unpinned"},
+    Name<EventKind>{EventKind::kChangeVetoed, "change.vetoed"},
+    Name<EventKind>{EventKind::kVetoLifted, "veto.lifted"},
+    Name<EventKind>{EventKind::kWorkHalted, "work.halted"},
+    Name<EventKind>{EventKind::kWorkResumed, "work.resumed"},
+    Name<EventKind>{EventKind::kGateOverridden, "gate.overridden"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

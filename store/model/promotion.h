@@ -119,6 +119,9 @@ struct Promotion {
     std::optional<Digest> tree;            ///< the tree that its checks looked at
     std::optional<std::int64_t> previous;  ///< the promotion that brought what the stage held before
     std::optional<Digest> previousTree;    ///< what the stage held before; nothing: it was empty
+    // Known once it waited: what people are asked about.
+    std::optional<Digest> base;      ///< the tree that the stage held then
+    std::optional<Digest> evidence;  ///< what its checks had proven; nothing: they had not run
 };
 
 /// What a stage holds.
@@ -129,14 +132,6 @@ struct StageState {
     std::optional<std::int64_t> attention;  ///< this one's rollback left somebody's edits in place
 
     bool operator==(const StageState&) const = default;
-};
-
-/// Why automation does not bring a change into a stage again.
-struct ChangeHold {
-    std::int64_t change = 0;
-    std::string stage;
-    std::optional<std::int64_t> promotion;  ///< whose failure it was; nothing: a person's own
-    std::optional<std::string> reason;      ///< nothing once redacted
 };
 
 }  // namespace gradus

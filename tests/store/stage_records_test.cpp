@@ -149,20 +149,6 @@ TEST_F(StageRecords, AStuckStageStaysClosedUntilItIsAdopted) {
     expectWhole();
 }
 
-TEST_F(StageRecords, AHoldLastsUntilItIsReleased) {
-    const std::int64_t promotion = promoted("one");
-    store.write([&](Writer& w) { w.hold({change, "staging", promotion, "health said no"}, climb.actor); });
-    const auto held = store.records().hold(change, "staging");
-    ASSERT_TRUE(held);
-    EXPECT_EQ(held->promotion, promotion);
-    EXPECT_EQ(held->reason, "health said no");
-    EXPECT_EQ(store.records().hold(change, "production"), std::nullopt);
-    store.write([&](Writer& w) { w.release(change, "staging", climb.actor); });
-    EXPECT_EQ(store.records().hold(change, "staging"), std::nullopt);
-    EXPECT_THROW(store.write([&](Writer& w) { w.release(change, "staging", climb.actor); }), Error);
-    expectWhole();
-}
-
 TEST_F(StageRecords, ACheckKeepsItsPhaseItsExecutionAndItsReason) {
     const std::int64_t id = open();
     store.write([&](Writer& w) {

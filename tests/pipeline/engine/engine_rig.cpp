@@ -5,6 +5,7 @@
 
 #include "plugins/checks/builtin.h"
 #include "policies/language/loader.h"
+#include "policies/language/time_zone.h"
 #include "stages/changes/work_tree.h"
 #include "stages/drivers/builtin.h"
 #include "store/project_identity.h"
@@ -46,8 +47,11 @@ alone = ["person", "agent"]
 extends = "none"
 rollback = "{}"
 alone = ["person", "agent"]
+{}
+{}
 )",
-                       rig.production().native(), rig.soak.count(), rig.freshness, rig.rollback);
+                       rig.production().native(), rig.soak.count(), rig.freshness, rig.rollback, rig.productionPolicy,
+                       rig.moreRules);
 }
 
 }  // namespace
@@ -133,7 +137,7 @@ EngineParts EngineRig::parts(FileOperations& files) {
                 const WorkTree tree = readWorkTree({.project = project(), .cache = base_ / "state/seed-cache"});
                 return Seed{project(), {}, tree.fingerprint.digest(), {}};
             },
-        .zones = [](const Pipeline&) { return Zones{}; },
+        .zones = [](const Pipeline& pipeline) { return readZones(pipeline); },
         .systemGroups = [](const Actor&) { return std::vector<std::string>{}; },
         .sleep = [this](Milliseconds time, const std::stop_token&) { clock_.advance(time); },
         .targetPatience = Milliseconds(200),

@@ -61,6 +61,9 @@ class EngineRig {
     Milliseconds soak{0};
     std::string freshness = "recheck";
     std::string rollback = "automatic";
+    std::string productionPolicy;  ///< further lines of it
+    std::string moreRules;         ///< whatever follows
+    FakeClock& clock() { return clock_; }
     Objects& objects() { return objects_; }
     const Stage& stage(const std::string& name) const { return *pipeline_.findStage(name); }
 

@@ -62,7 +62,7 @@ TEST_F(EngineTest, ANoAfterIsTakenBack) {
     EXPECT_EQ(climb.stages.back().promotion.cause, Cause::kFailed);
     EXPECT_EQ(rig.productionTree(), std::nullopt);
     EXPECT_EQ(difference(plain(rig.projectTree()), sampleAfter()), "");
-    EXPECT_TRUE(rig.store().records().hold(change, "production"));
+    EXPECT_EQ(rig.store().records().words().holds(1).size(), 1U);
     rig.expectWhole();
 }
 
@@ -90,7 +90,7 @@ TEST_F(EngineTest, ErroredIsNotFailedAndNotHeld) {
     const Climb climb = rig.promote(change);
     EXPECT_EQ(climb.stages.back().promotion.state, S::kRolledBack);
     EXPECT_EQ(climb.stages.back().promotion.cause, Cause::kErrored);
-    EXPECT_FALSE(rig.store().records().hold(change, "local"));
+    EXPECT_TRUE(rig.store().records().words().holds(1).empty());
     EXPECT_EQ(difference(rig.projectTree(), before), "");
 }
 
@@ -116,7 +116,9 @@ TEST_F(EngineTest, ARollbackNeedsNoGate) {
     const std::int64_t change = rig.submit(sampleAfter());
     ASSERT_TRUE(rig.promote(change).succeeded());
     rig.store().write([&](Writer& writer) {
-        writer.hold({change, "production", std::nullopt, "nobody touches this"}, writer.actor(rig.actor));
+        WordWriter words(writer, writer.actor(rig.actor), 0);
+        words.hold({.project = 1, .stage = "production", .change = change, .reason = "nobody touches this"});
+        words.halt(std::nullopt, "nobody touches anything");
     });
     rig.answers.before = [](const std::string&) { return Cause::kFailed; };
     const auto holder = rig.store().records().stageState(1, "production").promotion;

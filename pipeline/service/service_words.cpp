@@ -1,0 +1,249 @@
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "pipeline/service/project.h"
+#include "pipeline/service/service.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void requirePerson(const Actor& actor, std::string_view what) {
+    if (actor.kind == ActorKind::kPerson) return;
+    throw Error(ErrorCode::kNotAllowed, "{}:{} may not {}: that takes a person", nameOf(kActorKinds, actor.kind),
+                actor.name, what)
+        .hint("ask a person to do it");
+}
+
+std::string login() {
+    const passwd* entry = ::getpwuid(::geteuid());
+    return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+}
+
+std::string because(const std::optional<std::string>& reason) {
+    return reason && !reason->empty() ? " (" + *reason + ")" : std::string();
+}
+
+const Change& changeIn(const Spoken& what) {
+    if (what.change) return *what.change;
+    throw Error(ErrorCode::kUsage, "'{}' is a stage; name a change", what.stage.value_or(""));
+}
+
+std::optional<std::int64_t> idOf(const Spoken& what) {
+    return what.change ? std::optional(what.change->id) : std::nullopt;
+}
+
+/// Words and the name of who said them.
+class Teller {
+  public:
+    explicit Teller(const Records& records) : records_(records) {}
+
+    WordInForce tell(const Hold& hold) const {
+        WordInForce word = start("hold", hold.by, hold.at);
+        word.stage = hold.stage;
+        word.change = hold.change;
+        word.until = hold.until;
+        const std::string what = (hold.change ? changeHandle(*hold.change) : "") +
+                                 (hold.change && hold.stage ? " in " : "") + hold.stage.value_or("");
+        if (hold.promotion) word.by = "gradus";
+        word.text = fmt::format("{} is held{} by {}{}", what, hold.onlyMachines ? " for machines" : "", word.by,
+                                because(hold.reason));
+        return word;
+    }
+    WordInForce tell(const Pin& pin) const {
+        WordInForce word = start("pin", pin.by, pin.at);
+        word.stage = pin.stage;
+        word.change = pin.change;
+        word.text = fmt::format("{} is pinned to {}{} by {}{}", pin.stage, changeHandle(pin.change),
+                                pin.revision ? fmt::format(".{}", *pin.revision) : "", word.by, because(pin.reason));
+        return word;
+    }
+    WordInForce tell(const Veto& veto) const {
+        WordInForce word = start("veto", veto.by, veto.at);
+        word.stage = veto.stage;
+        word.change = veto.change;
+        word.text = fmt::format("{} is vetoed{} by {}{}", changeHandle(veto.change),
+                                veto.stage ? " in " + *veto.stage : "", word.by, because(veto.reason));
+        return word;
+    }
+    WordInForce tell(const Halt& halt) const {
+        WordInForce word = start("halt", halt.by, halt.at);
+        word.text = fmt::format("{} is halted by {}{}", halt.project ? "this project" : "everything", word.by,
+                                because(halt.reason));
+        return word;
+    }
+
+  private:
+    WordInForce start(const char* kind, ActorId by, Time at) const {
+        const auto actor = records_.actor(by);
+        return {.kind = kind,
+                .text = {},
+                .by = actor ? fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name) : "somebody",
+                .at = at};
+    }
+    const Records& records_;
+};
+
+}  // namespace
+
+WhoAmI Service::whoAmI(const fs::path& directory) {
+    WhoAmI who{.actor = caller(), .login = login()};
+    const auto declared = around_.environment("GRADUS_ACTOR");
+    who.declared = declared && !declared->empty();
+    const ProjectRules project = rules(directory);
+    if (project.pinned) {
+        const LoadResult loaded = load(*project.pinned);
+        if (loaded.pipeline && who.actor.kind == ActorKind::kPerson) who.roles = engine(directory).rolesOf(who.actor);
+    }
+    return who;
+}
+
+std::int64_t Service::projectOf(const fs::path& directory) {
+    const ProjectIdentity identity = identify(projectRoot(directory));
+    if (const auto known = writing().records().findProject(identity)) return *known;
+    std::int64_t id = 0;
+    record([&](Writer& writer) { id = writer.project(identity, writer.actor(caller())); });
+    return id;
+}
+
+void Service::say(const std::function<void(WordWriter&)>& work) {
+    record([&](Writer& writer) {
+        WordWriter words(writer, writer.actor(caller()), static_cast<std::int64_t>(::getuid()));
+        work(words);
+    });
+}
+
+Spoken Service::spokenOf(const fs::path& directory, const std::string& words, const std::optional<std::string>& stage) {
+    Spoken what;
+    const auto handle = parseHandle(words);
+    if (handle && handle->kind == HandleKind::kPromotion) {
+        const Promotion promotion = promotionNamed(directory, words);
+        what.promotion = promotion.id;
+        what.stage = promotion.stage;
+        what.change = viewChange(directory, fmt::format("c{}.{}", promotion.change, promotion.revision)).change;
+        what.revisionNamed = true;
+    } else if (handle && handle->kind != HandleKind::kSandbox && handle->kind != HandleKind::kExecution) {
+        what.change = viewChange(directory, words).change;
+        what.revisionNamed = handle->revision.has_value();
+    } else {
+        what.stage = words;
+    }
+    if (stage) what.stage = stage;
+    const auto& stages = engine(directory).project().pipeline;
+    if (what.stage && stages.findStage(*what.stage) == nullptr) {
+        std::string known;
+        for (const Stage& one : stages.stages) known += (known.empty() ? "" : ", ") + one.name;
+        throw Error(ErrorCode::kNotFound, "there is no stage '{}'", printable(*what.stage))
+            .hint("name a change (c2) or a stage: " + known);
+    }
+    return what;
+}
+
+void Service::hold(const fs::path& directory, const Spoken& what, const std::string& reason,
+                   const std::optional<Time>& until) {
+    const std::int64_t project = projectOf(directory);
+    say([&](WordWriter& words) {
+        words.hold({.project = project, .stage = what.stage, .change = idOf(what), .until = until, .reason = reason});
+    });
+}
+
+void Service::unhold(const fs::path& directory, const Spoken& what) {
+    requirePerson(caller(), "lift a hold");
+    const std::int64_t project = projectOf(directory);
+    say([&](WordWriter& words) { words.release(project, idOf(what), what.stage); });
+}
+
+Pin Service::pin(const fs::path& directory, const Spoken& what, const std::string& reason, bool onlyTry) {
+    requirePerson(caller(), "pin a stage");
+    Pin pin{.project = projectOf(directory), .stage = what.stage.value_or(""), .reason = reason};
+    if (what.change) {
+        pin.change = what.change->id;
+        if (what.revisionNamed) pin.revision = what.change->revision;
+    } else {
+        const Records& records = writing().records();
+        const auto holder = records.stageState(pin.project, pin.stage).promotion;
+        if (!holder)
+            throw Error(ErrorCode::kNotFound, "{} holds no change to be pinned to", pin.stage)
+                .hint(fmt::format("name one: gradus pin {} CHANGE", pin.stage));
+        const Promotion promotion = *records.promotion(*holder);
+        pin.change = promotion.change;
+        pin.revision = promotion.revision;
+    }
+    if (!onlyTry) say([&](WordWriter& words) { words.pin(pin); });
+    return pin;
+}
+
+void Service::unpin(const fs::path& directory, const std::string& stage) {
+    requirePerson(caller(), "unpin a stage");
+    const std::int64_t project = projectOf(directory);
+    say([&](WordWriter& words) { words.unpin(project, stage); });
+}
+
+Veto Service::veto(const fs::path& directory, const Spoken& what, const std::string& reason, bool onlyTry) {
+    const Change& change = changeIn(what);
+    const Veto veto{.project = projectOf(directory),
+                    .change = change.id,
+                    .changeSet = change.changeSet,
+                    .patch = change.patch,
+                    .stage = what.stage,
+                    .reason = reason};
+    if (!onlyTry) say([&](WordWriter& words) { words.veto(veto); });
+    return veto;
+}
+
+std::vector<Veto> Service::unveto(const fs::path& directory, const Spoken& what, bool onlyTry) {
+    requirePerson(caller(), "take a veto back");
+    const Change& change = changeIn(what);
+    std::vector<Veto> met;
+    for (const Veto& veto : writing().records().words().vetoes(projectOf(directory))) {
+        const bool same = veto.change == change.id || veto.changeSet == change.changeSet || veto.patch == change.patch;
+        if (same && (!what.stage || veto.stage == what.stage)) met.push_back(veto);
+    }
+    if (met.empty()) throw Error(ErrorCode::kNotFound, "nobody vetoed {}", changeHandle(change.id));
+    if (!onlyTry)
+        say([&](WordWriter& words) {
+            for (const Veto& veto : met) words.unveto(veto);
+        });
+    return met;
+}
+
+void Service::halt(const fs::path& directory, bool everywhere, const std::string& reason) {
+    const auto project = everywhere ? std::nullopt : std::optional(projectOf(directory));
+    say([&](WordWriter& words) { words.halt(project, reason); });
+}
+
+void Service::resume(const fs::path& directory, bool everywhere) {
+    requirePerson(caller(), "resume work");
+    const auto project = everywhere ? std::nullopt : std::optional(projectOf(directory));
+    say([&](WordWriter& words) { words.resume(project); });
+}
+
+std::optional<std::int64_t> Service::promotionOfExecution(std::int64_t execution) {
+    return existing().records().promotionOfExecution(execution);
+}
+
+std::vector<WordInForce> Service::wordsInForce(const fs::path& directory) {
+    std::vector<WordInForce> all;
+    Store* store = reading();
+    if (store == nullptr) return all;
+    const Records& records = store->records();
+    const Teller teller(records);
+    const auto project = records.findProject(identify(projectRoot(directory)));
+    const std::int64_t id = project.value_or(0);
+    if (const auto halt = records.words().halt(id)) all.push_back(teller.tell(*halt));
+    const Time now = around_.clock.now();
+    for (const Hold& hold : records.words().holds(id))
+        if (!hold.until || now < *hold.until) all.push_back(teller.tell(hold));
+    for (const Pin& pin : records.words().pins(id)) all.push_back(teller.tell(pin));
+    for (const Veto& veto : records.words().vetoes(id)) all.push_back(teller.tell(veto));
+    return all;
+}
+
+}  // namespace gradus
