@@ -44,6 +44,8 @@ std::vector<Verb> promoteVerbs(const OpenService& open);
 std::vector<Verb> wordVerbs(const OpenService& open);
 /// why, logs
 std::vector<Verb> whyVerbs(const OpenService& open);
+/// blame
+std::vector<Verb> blameVerbs(const OpenService& open);
 /// demo
 std::vector<Verb> demoVerbs(const OpenService& open);
 /// help, version, completion

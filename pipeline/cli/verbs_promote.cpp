@@ -169,6 +169,14 @@ Result promote(Service& service, Context& context) {
     return bring(service, context, context.arguments.positional("CHANGE"), to);
 }
 
+/// What would happen on the way up. Submits nothing: without a name it is about the newest change.
+Result plan(Service& service, Context& context) {
+    const Engine& engine = service.engine(context.host.directory());
+    const std::string to = context.arguments.value("to").value_or(lastStage(engine));
+    const std::string words = context.arguments.positional("CHANGE").value_or("@");
+    return dryRun(service, context, service.viewChange(context.host.directory(), words).change, to);
+}
+
 Result apply(Service& service, Context& context) {
     const std::string to = workTreeStage(service.engine(context.host.directory()));
     return bring(service, context, context.arguments.positional("CHANGE"), to);
@@ -309,6 +317,13 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
                      kDryRun},
          .onFrontPage = true,
          .handler = withService(open, promote)},
+        {.words = "plan",
+         .group = Group::kAnswer,
+         .summary = "say what would happen to a change in every stage ahead",
+         .examples = {{"gradus plan c2 --to production", "paths, conflicts, checks and closed gates"}},
+         .positionals = {{"CHANGE", "a change (c2); the newest otherwise", false}},
+         .options = {{.name = "to", .value = "STAGE", .doc = "the last stage", .fallback = "the last one"}},
+         .handler = withService(open, plan)},
         {.words = "apply",
          .group = Group::kPromote,
          .summary = "write a change into the work tree, around your own edits",

@@ -144,14 +144,21 @@ Result whyExecution(Service& service, Context& context, std::int64_t execution) 
     return result;
 }
 
+bool isStageName(Service& service, Context& context, const std::string& words) {
+    const StatusReport report = service.status(context.host.directory());
+    return std::any_of(report.stages.begin(), report.stages.end(),
+                       [&](const StageStatus& stage) { return stage.stage == words; });
+}
+
 Result why(Service& service, Context& context) {
     const auto words = context.arguments.positional("WHAT");
     const auto handle = words ? parseHandle(*words) : std::nullopt;
     if (handle && handle->kind == HandleKind::kExecution) return whyExecution(service, context, handle->number);
-    if (handle && (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kDigestPrefix))
+    // A stage may be called like the beginning of a digest.
+    const bool isStage = words && (!handle || isStageName(service, context, *words));
+    if (!isStage && handle && (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kDigestPrefix))
         return whyChange(service, context, *words);
     Result result;
-    const bool isStage = words && !handle;
     if (isStage) addWords(service, context, *words, result);
     try {
         addStory(service, context, service.promotionNamed(context.host.directory(), words), result);

@@ -8,6 +8,7 @@
 
 #include "pipeline/engine/check_runner.h"
 #include "pipeline/engine/engine.h"
+#include "pipeline/service/blame.h"
 #include "pipeline/service/changes.h"
 #include "pipeline/service/words.h"
 #include "plugins/api/isolation.h"
@@ -261,6 +262,9 @@ class Service {
 
     /// The promotion whose check was this execution; nothing: none.
     std::optional<std::int64_t> promotionOfExecution(std::int64_t execution);
+    /// What the stage holds, or the newest change in it that touched the path. Throws Error(kNotFound).
+    Blame blame(const std::filesystem::path& directory, const std::string& stage,
+                const std::optional<std::string>& path);
     /// Holds, pins, vetoes and the halt of the project, in the words of people.
     std::vector<WordInForce> wordsInForce(const std::filesystem::path& directory);
 

@@ -122,7 +122,8 @@ void Service::say(const std::function<void(WordWriter&)>& work) {
 
 Spoken Service::spokenOf(const fs::path& directory, const std::string& words, const std::optional<std::string>& stage) {
     Spoken what;
-    const auto handle = parseHandle(words);
+    const auto& stages = engine(directory).project().pipeline;
+    const auto handle = stages.findStage(words) != nullptr ? std::nullopt : parseHandle(words);
     if (handle && handle->kind == HandleKind::kPromotion) {
         const Promotion promotion = promotionNamed(directory, words);
         what.promotion = promotion.id;
@@ -136,7 +137,6 @@ Spoken Service::spokenOf(const fs::path& directory, const std::string& words, co
         what.stage = words;
     }
     if (stage) what.stage = stage;
-    const auto& stages = engine(directory).project().pipeline;
     if (what.stage && stages.findStage(*what.stage) == nullptr) {
         std::string known;
         for (const Stage& one : stages.stages) known += (known.empty() ? "" : ", ") + one.name;

@@ -254,6 +254,7 @@ TEST_P(Gates, AnInterruptWhileWaitingLeavesEverythingAsItWas) {
     running->send(SIGINT);
     EXPECT_EQ(running->wait().exit, 130);
     EXPECT_EQ(stateOf("p2"), "waiting");
+    EXPECT_EQ(gradus({"cancel", "p2"}).exit, 0) << "nobody holds it";
     EXPECT_EQ(inProduction(), "");
     expectWhole();
 }
@@ -447,6 +448,35 @@ TEST_P(Gates, WhoamiSaysWhoAndWhichRoles) {
     EXPECT_EQ(ben["roles"], Json({"sre"}));
     EXPECT_EQ(ben["may_approve"], true);
     EXPECT_EQ(as("agent:ben", {"whoami", "--json"}).json()["data"]["may_approve"], false);
+}
+
+TEST_P(Gates, BlameSaysWhichChangeByWhomAndWhoAllowedIt) {
+    begin(kOneYes);
+    for (const char* script : {"echo v2 > app.txt", "echo v3 > lib/util.txt"}) {
+        const std::string change = changed(script);
+        ASSERT_EQ(gradus({"promote", change}).exit, 8);
+        ASSERT_EQ(as("person:ben", {"approve", change}).exit, 0);
+        ASSERT_EQ(gradus({"promote", change}).exit, 0);
+    }
+    const Json newest = gradusJson({"blame", "production"})["data"];
+    EXPECT_EQ(newest["change"]["id"], "c2");
+    const Json of = gradusJson({"blame", "production", "app.txt"})["data"];
+    EXPECT_EQ(of["change"]["id"], "c1");
+    EXPECT_EQ(of["by"], Json({"person:alice"}));
+    EXPECT_EQ(of["approvals"][0]["by"], "person:ben");
+    EXPECT_EQ(of["proofs"][0]["check"], "unit");
+    EXPECT_EQ(gradus({"blame", "production", "nothing"}).exit, 2);
+    EXPECT_EQ(gradus({"blame", "nowhere"}).exit, 2);
+}
+
+TEST_P(Gates, APlanLooksAheadAndRecordsNothing) {
+    begin(kOneYes);
+    const std::string change = changed("echo v2 > app.txt");
+    const std::int64_t recorded = events();
+    const Json plan = gradusJson({"plan", change})["data"]["plan"];
+    ASSERT_EQ(plan.size(), 2U);
+    EXPECT_EQ(gateOf(plan[1]["gates"], "approvals")["state"], "closed");
+    EXPECT_EQ(events(), recorded);
 }
 
 TEST_P(Gates, WhyTellsOfEveryGateOfAnExecutionAndOfAChangeThatNobodyPromoted) {

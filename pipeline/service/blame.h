@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/model/change.h"
+#include "store/model/evidence.h"
+#include "store/model/promotion.h"
+#include "store/model/word.h"
+
+namespace gradus {
+
+/// Who and what put something where it is.
+struct Blame {
+    Promotion promotion;                                      ///< that brought it
+    Change change;                                            ///< as it was brought
+    std::vector<std::string> makers;                          ///< "agent:fixer for sue"
+    std::string promotedBy;                                   ///< "person:alice"
+    std::vector<CheckResult> proofs;                          ///< checks that passed
+    std::vector<std::pair<std::string, Approval>> approvals;  ///< who said yes, of those that were acted on
+    std::vector<std::pair<std::string, GateOverride>> overrides;
+};
+
+}  // namespace gradus
