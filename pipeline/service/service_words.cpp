@@ -188,12 +188,12 @@ void Service::unpin(const fs::path& directory, const std::string& stage) {
 
 Veto Service::veto(const fs::path& directory, const Spoken& what, const std::string& reason, bool onlyTry) {
     const Change& change = changeIn(what);
-    const Veto veto{.project = projectOf(directory),
-                    .change = change.id,
-                    .changeSet = change.changeSet,
-                    .patch = change.patch,
-                    .stage = what.stage,
-                    .reason = reason};
+    Veto veto{.project = projectOf(directory),
+              .change = change.id,
+              .changeSet = change.changeSet,
+              .patch = change.patch,
+              .stage = what.stage,
+              .reason = reason};
     if (!onlyTry) say([&](WordWriter& words) { words.veto(veto); });
     return veto;
 }

@@ -50,8 +50,8 @@ TEST_F(EngineWords, AnApprovalOpensTheGate) {
     rig.expectWhole();
 }
 
-// I9
 TEST_F(EngineWords, AnApprovalIsUsedOnce) {
+    GRADUS_CASES("I9");
     rig.productionPolicy = "approvals = [{ count = 1 }]";
     const std::int64_t change = rig.submit(sampleAfter());
     EXPECT_EQ(promoted(change).promotion.state, S::kWaiting);
@@ -64,8 +64,8 @@ TEST_F(EngineWords, AnApprovalIsUsedOnce) {
     EXPECT_EQ(rig.productionTree(), std::nullopt);
 }
 
-// I9
 TEST_F(EngineWords, AnApprovalExpires) {
+    GRADUS_CASES("I9");
     rig.productionPolicy = "approvals = [{ count = 1, expires = \"1h\" }]";
     const std::int64_t change = rig.submit(sampleAfter());
     EXPECT_EQ(promoted(change).promotion.state, S::kWaiting);
@@ -85,8 +85,8 @@ TEST_F(EngineWords, AnApprovalThatNobodyNeededIsNotUsed) {
     EXPECT_EQ(uses(), 0U);
 }
 
-// I9
 TEST_F(EngineWords, AnApprovalIsForTheTreeThatTheStageHeld) {
+    GRADUS_CASES("I9");
     rig.productionPolicy = "approvals = [{ count = 1 }]";
     const std::int64_t change = rig.submit(sampleAfter());
     const std::int64_t other = another();
@@ -100,8 +100,8 @@ TEST_F(EngineWords, AnApprovalIsForTheTreeThatTheStageHeld) {
     EXPECT_EQ(promoted(change).promotion.state, S::kWaiting);
 }
 
-// I10
 TEST_F(EngineWords, NobodyOfTheLineageApproves) {
+    GRADUS_CASES("I10");
     rig.productionPolicy = "approvals = [{ count = 1 }]";
     const std::int64_t change = rig.submit(sampleAfter());
     const Change first = *rig.store().records().change(change);
@@ -116,8 +116,8 @@ TEST_F(EngineWords, NobodyOfTheLineageApproves) {
     EXPECT_THROW(rig.engine()->approve(change, "production", "", false), Error);
 }
 
-// I16
 TEST_F(EngineWords, ATestThatIsSwitchedOffNeedsAPerson) {
+    GRADUS_CASES("I16");
     rig.productionPolicy = "test-paths = [\"t_*\"]";
     build(rig.project(), {{"t_one", file("a\nb\n")}});
     rig.objects().put("a\nb\n");
@@ -130,8 +130,8 @@ TEST_F(EngineWords, ATestThatIsSwitchedOffNeedsAPerson) {
     EXPECT_EQ(gate(change, Gate::kTests), GateState::kClosed);
 }
 
-// I20
 TEST_F(EngineWords, TheSamePatchIsHeldAsAnotherChange) {
+    GRADUS_CASES("I20");
     rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kFailed : Cause::kPassed; };
     rig.actor = {ActorKind::kAgent, "fixer"};
     const std::int64_t change = rig.submit(sampleAfter(), rig.actor);
