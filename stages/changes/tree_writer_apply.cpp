@@ -267,9 +267,18 @@ void Applier::verify(std::size_t index) const {
     if (hasContent(change.after) && !placed->second.isUnwritten(seen)) collide(ConflictKind::kEdited, change, seen);
     if (isDirectory(change.after) && placed == placed_.end() && !seen.isDirectoryOf(change.before->mode))
         collide(ConflictKind::kEdited, change, seen);
-    const auto proven = proven_.find(index);
-    if (proven != proven_.end() && !proven->second.isSameAs(staging_.slotOf(index)))
+    if (proven_.contains(index) && !isStillProven(index))
         collide(ConflictKind::kEdited, change, staging_.slotOf(index));
+}
+
+// An untouched inode need not be read twice. A touched one may still be what it was: to take another name of the same
+// file away stamps this one as well.
+bool Applier::isStillProven(std::size_t index) const {
+    const Sighting& proven = proven_.at(index);
+    const Sighting held = staging_.slotOf(index);
+    if (proven.isSameAs(held)) return true;
+    return proven.hasSameOwner(held) &&
+           isExactly(staging_.descriptor(), Staging::slot(index), held, *changes()[index].before);
 }
 
 void Applier::setModes() {

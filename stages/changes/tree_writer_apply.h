@@ -61,6 +61,7 @@ class Applier : private TreeWork {
     void makeDirectory(std::size_t change, const Place& place);
     void proveTaken(std::size_t change, const Place& place, Move back);
     void verify(std::size_t change) const;
+    bool isStillProven(std::size_t change) const;
     void setModes();
     Place placeOf(const PathChange& change) const;
     FileDescriptor openToCopy(const PathChange& change, const Place& place) const;

@@ -50,6 +50,7 @@ struct Sighting {
     bool isUnwritten(const Sighting& other) const;
     /// Neither were its names nor anything else.
     bool isSameAs(const Sighting& other) const;
+    bool hasSameOwner(const Sighting& other) const { return user == other.user && group == other.group; }
     /// A directory of that mode, or one that we have opened to its owner for a while.
     bool isDirectoryOf(std::uint32_t wanted) const;
 };

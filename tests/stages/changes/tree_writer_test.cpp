@@ -75,6 +75,31 @@ TEST_F(TreeWriterTest, KeepsBytesAndNamesAsTheyAre) {
     EXPECT_TRUE(rig_.now().empty());
 }
 
+// Each name that goes stamps the file that the others lead to.
+TEST_F(TreeWriterTest, TakesSeveralNamesOfOneFileAwayAndBringsThemBack) {
+    begin({{"a", file("one")}, {"d", folder()}, {"e", file("two")}});
+    for (const char* name : {"b", "d/c"}) std::filesystem::create_hard_link(rig_.root() / "a", rig_.root() / name);
+    std::filesystem::create_hard_link(rig_.root() / "e", rig_.root() / "f");
+    const Tree before = rig_.now();
+    const Tree after{{"d", folder()}, {"e", file("TWO")}, {"f", file("2")}};
+    const auto [ref, report] = rig_.applyTo(after);
+    ASSERT_TRUE(report.applied) << describe(report.conflicts.front());
+    EXPECT_TRUE(report.saved.empty());
+    EXPECT_EQ(difference(plain(rig_.now()), after), "");
+    EXPECT_TRUE(rig_.writer().undo(ref).kept.empty());
+    EXPECT_EQ(difference(rig_.now(), before), "");
+}
+
+TEST_F(TreeWriterTest, PutsADirectoryWithDirectoriesInPlaceOfALink) {
+    begin({{"h", link("nowhere")}});
+    const Tree after{{"h", folder()}, {"h/e", folder()}, {"h/e/f", file("1")}};
+    const auto [ref, report] = rig_.applyTo(after);
+    ASSERT_TRUE(report.applied) << describe(report.conflicts.front());
+    EXPECT_EQ(difference(plain(rig_.now()), after), "");
+    rig_.writer().undo(ref);
+    EXPECT_EQ(difference(plain(rig_.now()), {{"h", link("nowhere")}}), "");
+}
+
 TEST_F(TreeWriterTest, KeepsOwnerAndAttributesOfWhatItReplaces) {
     GRADUS_CASES("OV42", "CA9");
     begin({{"f", file("old", 0640)}});
