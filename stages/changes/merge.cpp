@@ -81,7 +81,7 @@ class Merger {
     void judge(const PathChange& change) {
         Side now;
         try {
-            now = now_.at(change.path);
+            if (!isBelowNewDirectory(change.path)) now = now_.at(change.path);
         } catch (const Error& e) {
             if (e.code() != ErrorCode::kNotAllowed) throw;
             return refuse(MergeConflictKind::kType, change.path, e.what());
@@ -89,6 +89,8 @@ class Merger {
         if (now == change.after) return;
         // Nothing says more about its permissions than whether it can be executed.
         if (isSameToGit(now, change.after) && (!change.beforeKnown || !change.before)) return;
+        // Nothing is there that could be lost.
+        if (!change.beforeKnown && !now) return take(change, now, change.after);
         if (!change.beforeKnown)
             return refuse(MergeConflictKind::kUnknownBefore, change.path,
                           "what the change was made on is not known, as it was edited meanwhile");
@@ -97,6 +99,18 @@ class Merger {
         if (!now) return judgeGone(change);
         if (!change.after) return judgeDeletion(change, *now);
         judgeBothChanged(change, *now);
+    }
+
+    /// The change itself makes a directory of a file or a link above: nothing is there yet, whatever the way there
+    /// says.
+    bool isBelowNewDirectory(std::string_view path) const {
+        for (std::string_view parent = directoryOf(path); !parent.empty(); parent = directoryOf(parent)) {
+            const auto above = merged_.find(parent);
+            if (above != merged_.end() && above->second.before && !isDirectory(above->second.before) &&
+                isDirectory(above->second.after))
+                return true;
+        }
+        return false;
     }
 
     void take(const PathChange& change, const Side& before, const Side& after) {

@@ -119,6 +119,23 @@ TEST_F(Merge, NeverWritesWhereWhatWasThereIsUnknown) {
               std::vector{Kind::kUnknownBefore});
 }
 
+TEST_F(Merge, AddsWhereNothingIsWhateverWasThere) {
+    const MergeResult result =
+        onto({{"gone", std::nullopt, std::nullopt, false}, {"new", std::nullopt, rig.file("new"), false}});
+    EXPECT_TRUE(result.conflicts.empty());
+    EXPECT_EQ(result.merged, ChangeSet({{"new", std::nullopt, rig.file("new")}}));
+}
+
+TEST_F(Merge, PutsADirectoryWithDirectoriesInPlaceOfALink) {
+    fs::create_symlink("nowhere", rig.tree / "h");
+    const ChangeSet change({{"h", rig.link("nowhere"), rig.directory()},
+                            {"h/e", std::nullopt, rig.directory()},
+                            {"h/e/f", std::nullopt, rig.file("1")}});
+    const MergeResult result = mergeOnto(change, rig.reader(), rig.objects);
+    EXPECT_TRUE(result.conflicts.empty()) << result.conflicts.front().detail;
+    EXPECT_EQ(result.merged, change);
+}
+
 TEST_F(Merge, SaysThatTheAncestorIsNotStored) {
     rig.put("a", "theirs\n");
     const Entry lost{EntryType::kFile, 0644, sha256("lost\n"), 5};
