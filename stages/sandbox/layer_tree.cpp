@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <set>
 
 #include "stages/sandbox/layer_entries.h"
@@ -35,28 +37,63 @@ void putOn(const struct stat& look, int directory) {
     if (::fchmod(directory, look.st_mode & 07777) != 0) failEntry("set the mode of", "a directory");
 }
 
+/// A directory by its whole path, one name after the other: the kernel takes no path as long as these may be.
+ReadDirectory openFar(int root, const std::string& path) {
+    std::optional<ReadDirectory> at;
+    for (std::size_t begin = 0; begin < path.size();) {
+        const std::size_t end = std::min(path.find('/', begin), path.size());
+        ReadDirectory next(at ? at->get() : root, path.substr(begin, end - begin));
+        at.emplace(std::move(next));
+        begin = end + 1;
+    }
+    return std::move(*at);
+}
+
 class TreeCopy {
   public:
-    explicit TreeCopy(int target) : entries_(target) {}
+    TreeCopy(int source, int target) : source_(source), target_(target), entries_(target) {}
 
+    void run() {
+        copy(source_, target_, "", 0);
+        while (!far_.empty()) {
+            const std::string path = std::move(far_.back());
+            far_.pop_back();
+            const ReadDirectory source = openFar(source_, path);
+            // By a descriptor of its own: the other one would give it back the mode that it was made with.
+            const FileDescriptor target(
+                ::openat(openFar(target_, path).get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+            if (!target) failEntry("open", "a directory");
+            fill(source, target.get(), path, 0);
+        }
+    }
+
+  private:
     void copy(int from, int to, const std::string& path, int depth) {
-        refuseDeeper(depth);
         for (const std::string& name : namesIn(from)) {
             const struct stat info = statBelow(from, name);
             if (!S_ISDIR(info.st_mode)) {
                 entries_.copy(from, to, name, joined(path, name));
                 continue;
             }
-            const ReadDirectory source(from, name);
             const FileDescriptor target = makeBelow(to, name);
-            copy(source.get(), target.get(), joined(path, name), depth + 1);
-            copyLook(source.get(), target.get(), Marks::kCarry);
-            putOn(source.info(), target.get());
+            // A descriptor per level would run out: what lies deeper waits until these are closed again.
+            if (depth >= kDeepest)
+                far_.push_back(joined(path, name));
+            else
+                fill(ReadDirectory(from, name), target.get(), joined(path, name), depth);
         }
     }
 
-  private:
+    void fill(const ReadDirectory& source, int target, const std::string& path, int depth) {
+        copy(source.get(), target, path, depth + 1);
+        copyLook(source.get(), target, Marks::kCarry);
+        putOn(source.info(), target);
+    }
+
+    int source_;
+    int target_;
     EntryCopier entries_;
+    std::vector<std::string> far_;
 };
 
 /// The directories of one name that an overlay would show as one.
@@ -156,7 +193,7 @@ class Removal {
 }  // namespace
 
 void copyTree(int source, int target) {
-    TreeCopy(target).copy(source, target, "", 0);
+    TreeCopy(source, target).run();
     copyLook(source, target, Marks::kLeave);
 }
 

@@ -8,7 +8,7 @@
 namespace gradus {
 
 /// Trees that commands wrote: no link is followed, nothing is opened but directories and regular files, and neither
-/// names nor depth are believed. A tree that nests deeper than kDeepest is refused.
+/// names nor depth are believed. At most kDeepest levels are open at a time.
 inline constexpr int kDeepest = 256;
 
 /// Owner, mode, times and attributes of one directory, for another: with the overlay's own marks, or as the top of a
@@ -21,7 +21,7 @@ void copyLook(int source, int target, Marks marks);
 void copyTree(int source, int target);
 
 /// What an overlay of the layers (topmost first) would show over any base, as one layer in the empty `target`. Files
-/// are hard links to the layers', which nobody writes any more.
+/// are hard links to the layers', which nobody writes any more. Throws Error where they nest deeper than kDeepest.
 void mergeTrees(const std::vector<FileDescriptor>& layers, int target);
 
 /// Deletes everything below `directory`, whatever its depth and modes; gives the bytes that were allocated.

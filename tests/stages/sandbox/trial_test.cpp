@@ -194,6 +194,23 @@ TEST_F(TrialTest, KeptItGoesOnWhereItWas) {
     expectConsistent();
 }
 
+TEST_F(TrialTest, IsKeptHoweverDeepItsDirectoriesAre) {
+    const Trial trial = sandboxes().attempt(
+        tryShell("echo w > precious; i=0; while [ $i -lt 600 ]; do mkdir d; cd d; i=$((i+1)); done; echo end > end; "
+                 "chmod 750 .; touch -d @1000000000 .",
+                 Afterwards::kKeepChanged));
+    ASSERT_EQ(trial.report().execution.verdict, Verdict::kOk) << describe(trial.report());
+    EXPECT_EQ(trial.changes().changes.changes().size(), 602U);
+    ASSERT_TRUE(trial.kept());
+    EXPECT_EQ(exec(*trial.kept(),
+                   "cat precious; i=0; while [ $i -lt 600 ]; do cd d; i=$((i+1)); done; cat end; "
+                   "stat -c '%a %Y' .; ls ..; stat -c %a .."),
+              "w\nend\n750 1000000000\nd\n755\n");
+    sandboxes().remove(*trial.kept());
+    sandboxes().collect();
+    expectConsistent();
+}
+
 TEST_F(TrialTest, IsKeptOnlyIfSomethingChangedWhenSoAsked) {
     EXPECT_FALSE(sandboxes().attempt(tryShell("true", Afterwards::kKeepChanged)).kept());
     EXPECT_TRUE(sandboxes().attempt(tryShell("echo > x", Afterwards::kKeepChanged)).kept());
