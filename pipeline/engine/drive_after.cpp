@@ -22,7 +22,8 @@ std::string whatFailed(const std::vector<CheckReport>& reports) {
 
 std::string keptText(const std::vector<Kept>& kept) {
     std::string text;
-    for (const Kept& path : kept) text += fmt::format("{}{}", text.empty() ? "kept: " : ", ", path.path);
+    for (const Kept& path : kept)
+        text += fmt::format("{}{}", text.empty() ? "kept: " : ", ", path.path == "." ? path.reason : path.path);
     return text;
 }
 

@@ -114,11 +114,18 @@ JournalRef TreeWriter::seal(const Plan& plan) {
 
 Journal TreeWriter::open(const JournalRef& ref) const {
     Journal journal = journals_.read(ref);
-    if (journal.state != WriteState::kPlanned && journal.rootInode != root_.inode())
+    if (isAboutHere(journal)) return journal;
+    if (journal.root != root_.path().native())
         throw Error(ErrorCode::kUsage, "the journal {} is about {}, not about {}", ref.name, journal.root,
                     root_.path().native())
             .hint("open the directory that it names");
-    return journal;
+    throw Error(ErrorCode::kNotAllowed, "the directory that was at {} is gone, and another one is in its place",
+                journal.root)
+        .hint("what was written into the old one went with it; submit the change anew to have it here");
+}
+
+bool TreeWriter::isAboutHere(const Journal& journal) const {
+    return journal.state == WriteState::kPlanned || journal.rootInode == root_.inode();
 }
 
 WriteState TreeWriter::stateOf(const JournalRef& ref) const { return open(ref).state; }

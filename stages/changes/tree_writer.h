@@ -140,6 +140,10 @@ class TreeWriter {
 
     WriteState stateOf(const JournalRef& ref) const;
 
+    /// Whether a journal speaks of this very directory, and not of one that was at its path before. Every call that
+    /// needs the directory throws Error for another one's.
+    bool isAboutHere(const Journal& journal) const;
+
   private:
     Journal open(const JournalRef& ref) const;
     UndoReport undoOpened(Journal& journal);

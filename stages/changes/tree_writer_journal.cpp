@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kDomain = "gradus.journal.1";
 constexpr std::string_view kSuffix = ".journal";
+constexpr std::string_view kAside = ".aside";
 constexpr std::size_t kLengthSize = 4;
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 30;
 
@@ -181,6 +182,14 @@ std::vector<JournalRef> JournalDirectory::list() const {
 void JournalDirectory::remove(const JournalRef& ref) {
     const FileDescriptor directory = openFile(path_, O_RDONLY | O_DIRECTORY);
     must(files_.removeFile(directory.get(), ref.name + std::string(kSuffix)), "remove", path_ / ref.name);
+    must(files_.sync(directory.get()), "sync", path_);
+}
+
+void JournalDirectory::setAside(const JournalRef& ref) {
+    const FileDescriptor directory = openFile(path_, O_RDONLY | O_DIRECTORY);
+    must(files_.move(directory.get(), ref.name + std::string(kSuffix), directory.get(), ref.name + std::string(kAside),
+                     Move::kNoReplace),
+         "set aside", path_ / ref.name);
     must(files_.sync(directory.get()), "sync", path_);
 }
 

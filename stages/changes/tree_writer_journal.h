@@ -78,6 +78,8 @@ class JournalDirectory {
     std::vector<JournalRef> list() const;
     /// For one that nobody will want to undo any more.
     void remove(const JournalRef& ref);
+    /// For one that was not finished and whose directory is gone: nothing reads it again, a person may.
+    void setAside(const JournalRef& ref);
 
   private:
     std::filesystem::path path_;

@@ -188,12 +188,18 @@ ApplyOutcome WorktreeDriver::apply(const Checkpoint& checkpoint) {
 // The journal says how far it came. Once a change is confirmed, what a person does to its files is no crash of ours.
 StageDriver::Observed WorktreeDriver::observe(const Checkpoint& checkpoint) const {
     const Taken taken = Taken::decode(checkpoint);
+    if (isGone(taken.journal)) return Observed::kBefore;
     const Observed files = observeFiles(taken.journal);
     if (!taken.commit || files == Observed::kBetween) return files;
     const WorktreeCommit commit = repository();
     const bool isAsFiles =
         files == Observed::kAfter ? commit.isLanded(*taken.commit) : commit.isUntouched(*taken.commit);
     return isAsFiles ? files : Observed::kBetween;
+}
+
+// Deleted and cloned anew, say: what the journal wants to take back went with the old directory.
+bool WorktreeDriver::isGone(const JournalRef& journal) const {
+    return !writer().isAboutHere(JournalDirectory(journals(), context_.files).read(journal));
 }
 
 StageDriver::Observed WorktreeDriver::observeFiles(const JournalRef& ref) const {
@@ -209,8 +215,14 @@ StageDriver::Observed WorktreeDriver::observeFiles(const JournalRef& ref) const 
 
 RollbackOutcome WorktreeDriver::rollback(const Checkpoint& checkpoint) {
     const Taken taken = Taken::decode(checkpoint);
-    const UndoReport report = writer().undo(taken.journal);
     RollbackOutcome outcome;
+    if (isGone(taken.journal)) {
+        outcome.kept.push_back(
+            {".", "the directory that was written into is gone, and the one in its place is left alone"});
+        outcome.complete = true;
+        return outcome;
+    }
+    const UndoReport report = writer().undo(taken.journal);
     outcome.complete = report.blocked.empty();
     outcome.kept = report.kept;
     if (taken.commit)
@@ -221,12 +233,25 @@ RollbackOutcome WorktreeDriver::rollback(const Checkpoint& checkpoint) {
     return outcome;
 }
 
+/// One whose directory is gone. What came to its end, either way, has nothing left to say.
+void WorktreeDriver::forget(JournalDirectory& directory, const JournalRef& journal) {
+    const WriteState state = directory.read(journal).state;
+    if (state == WriteState::kApplied || state == WriteState::kUndone)
+        directory.remove(journal);
+    else
+        directory.setAside(journal);
+}
+
 void WorktreeDriver::tidy(const std::vector<Checkpoint>& needed) {
     std::set<std::string> names;
     for (const Checkpoint& checkpoint : needed) names.insert(Taken::decode(checkpoint).journal.name);
     JournalDirectory directory(journals(), context_.files);
     for (const JournalRef& journal : directory.list()) {
         const bool isNeeded = names.contains(journal.name);
+        if (isGone(journal)) {
+            if (!isNeeded) forget(directory, journal);
+            continue;
+        }
         // Of one that is needed only the temporaries go, and only if it came to its end.
         if (isNeeded && directory.read(journal).state != WriteState::kApplied) continue;
         if (writer().recover(journal).blocked.empty() && !isNeeded) directory.remove(journal);

@@ -29,6 +29,9 @@ class WorktreeDriver final : public StageDriver {
     Plan planned(const StageChange& change) const;
     TreeWriter writer() const;
     Observed observeFiles(const JournalRef& journal) const;
+    /// The directory that the journal speaks of is not the one that is here now.
+    bool isGone(const JournalRef& journal) const;
+    static void forget(JournalDirectory& directory, const JournalRef& journal);
     /// How a change becomes a commit; nothing unless the stage says so.
     std::optional<WorktreeCommit> committing() const;
     WorktreeCommit repository() const;

@@ -95,6 +95,53 @@ TEST_F(WorktreeStage, RefusesToDeleteWhatSomebodyHasMadeMeanwhile) {
     expectRefused("'src': the directory is not empty");
 }
 
+class WorktreeStageReplaced : public WorktreeStage {
+  protected:
+    /// Another directory with the same content at the same path; both are there at once, so it has another inode.
+    void replace() {
+        run("cp -a '" + project().native() + "' '" + (rig_.base() / "clone").native() + "'");
+        fs::rename(project(), rig_.base() / "old");
+        fs::rename(rig_.base() / "clone", project());
+    }
+    std::vector<std::string> journals() const {
+        std::vector<std::string> names;
+        for (const auto& entry : fs::directory_iterator(rig_.state() / "journals"))
+            names.push_back(entry.path().extension());
+        return names;
+    }
+};
+
+TEST_F(WorktreeStageReplaced, GoesOnInADirectoryThatTookThePlaceOfTheOldOne) {
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    replace();
+    const Tree before = rig_.world();
+    rig_.driver()->tidy({checkpoint});
+    EXPECT_EQ(rig_.driver()->observe(checkpoint), Observed::kBefore);
+    const RollbackOutcome outcome = rig_.driver()->rollback(checkpoint);
+    EXPECT_TRUE(outcome.complete && outcome.problems.empty());
+    ASSERT_EQ(outcome.kept.size(), 1U);
+    EXPECT_NE(outcome.kept.front().reason.find("is gone"), std::string::npos);
+    EXPECT_EQ(difference(rig_.world(), before), "") << "what an old journal says is not done to another directory";
+    rig_.driver()->tidy({});
+    EXPECT_TRUE(journals().empty());
+    const Tree further{{"src", folder()}, {"src/a", file("tre\n")}};
+    const StageChange next = changeTo(rig_, {{"src", folder()}, {"src/a", file("uno\n")}}, further);
+    EXPECT_TRUE(rig_.driver()->apply(rig_.driver()->checkpoint(next)).applied);
+    EXPECT_EQ(read(project() / "src/a"), "tre\n");
+}
+
+TEST_F(WorktreeStageReplaced, SetsAsideWhatWasNotFinishedInTheOldDirectory) {
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    replace();
+    const Tree before = rig_.world();
+    rig_.driver()->tidy({});
+    EXPECT_EQ(journals(), std::vector<std::string>{".aside"});
+    EXPECT_EQ(difference(rig_.world(), before), "");
+    EXPECT_TRUE(rig_.driver()->apply(rig_.driver()->checkpoint(change())).applied);
+    EXPECT_EQ(read(project() / "src/a"), "uno\n");
+}
+
 TEST_F(WorktreeStage, KeepsAndListsWhatWasEditedBeforeGoingBack) {
     GRADUS_CASES("DL1");
     const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
