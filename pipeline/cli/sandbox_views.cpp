@@ -131,6 +131,7 @@ void addChanges(Json& data, const Harvest& harvest) {
     for (const Unharvested& item : harvest.refused) refused.push_back({{"path", item.path}, {"reason", item.reason}});
     data["changes"] = std::move(changes);
     data["ignored"] = harvest.ignored;
+    data["in_repository"] = harvest.inRepository;
     data["base_moved"] = harvest.baseMoved;
     data["refused"] = std::move(refused);
 }
@@ -163,6 +164,9 @@ std::string changesText(const Harvest& harvest, const Paint& paint, std::size_t 
     if (changes.size() > most) text += fmt::format("  … and {} more\n", changes.size() - most);
     for (const Unharvested& item : harvest.refused)
         text += fmt::format("  {} {}  ({})\n", paint(Style::kRed, "!"), printable(item.path), printable(item.reason));
+    if (harvest.inRepository > 0)
+        text += fmt::format("the repository itself changed (.git: {}); that is not part of the change\n",
+                            counted(harvest.inRepository, "file"));
     return text;
 }
 

@@ -10,7 +10,7 @@ namespace gradus {
 
 /// `execution` as every verb shows it.
 Json executionJson(const ExecutionReport& report);
-/// `changes`, `ignored`, `base_moved` and `refused`, as members of `data`.
+/// `changes`, `ignored`, `in_repository`, `base_moved` and `refused`, as members of `data`.
 void addChanges(Json& data, const Harvest& harvest);
 Json sandboxJson(const SandboxRecord& record);
 

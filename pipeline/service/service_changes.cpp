@@ -126,6 +126,9 @@ SubmitReport Service::changeOfSandbox(const fs::path& directory, const std::stri
         report.notes.push_back(fmt::format("{}: left out: {}", item.path, item.reason));
     if (harvest.ignored > 0 && !withIgnored)
         report.notes.push_back(fmt::format("{} files that git ignores are left out", harvest.ignored));
+    if (harvest.inRepository > 0)
+        report.notes.push_back(
+            fmt::format("{} files of the repository itself (.git) are left out", harvest.inRepository));
     return report;
 }
 

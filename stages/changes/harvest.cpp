@@ -4,7 +4,15 @@
 
 namespace gradus {
 
-Harvest harvest(const HarvestSource& source, const HarvestOptions& options) { return Harvester(source, options).run(); }
+Harvest harvest(const HarvestSource& source, const HarvestOptions& options) {
+    Harvest found = Harvester(source, options).run();
+    for (const RepositorySource& repository : source.repositories) {
+        HarvestSource part{.layers = repository.layers, .base = repository.base, .since = source.since};
+        part.marks = source.marks;
+        found.inRepository += Harvester(part, options).countRepository();
+    }
+    return found;
+}
 
 timespec fileSystemNow() {
     timespec now{};

@@ -15,6 +15,12 @@
 
 namespace gradus {
 
+/// A repository's own directory that lies outside of the base: of a linked work tree, or above the project.
+struct RepositorySource {
+    std::vector<int> layers;  ///< as in HarvestSource
+    std::filesystem::path base;
+};
+
 /// What one sandbox wrote over its base.
 struct HarvestSource {
     /// Directories that hold the changes, topmost first, borrowed: an overlay's upper and the layers of its snapshots.
@@ -36,6 +42,7 @@ struct HarvestSource {
     std::filesystem::path repository;
     /// The user's own ignore rules (git's core.excludesFile), if the caller knows them.
     std::filesystem::path excludesFile;
+    std::vector<RepositorySource> repositories;
 };
 
 struct HarvestOptions {
@@ -62,6 +69,10 @@ struct Harvest {
     ChangeSet changes;
     /// Paths that git ignores, each file counted once; not part of `changes` unless asked for.
     std::uint64_t ignored = 0;
+    /// Files of repositories themselves that are not as in the base: below the project's `.git`, below that of a
+    /// repository made inside, below `repositories`. Never part of `changes`. What git only refreshes (`index`) does
+    /// not count, nor does a repository in an ignored directory. Beyond a hundred thousand nobody counts on.
+    std::uint64_t inRepository = 0;
     /// Changed here, and by somebody else outside since the start: their `before` is unknown.
     std::vector<std::string> baseMoved;
     std::vector<Unharvested> refused;

@@ -44,18 +44,34 @@ Harvester::Harvester(const HarvestSource& source, const HarvestOptions& options)
       ignored_(source.repository.empty() ? source.base : source.repository, source.excludesFile),
       notOurs_(source.notOurs.begin(), source.notOurs.end()) {}
 
-Harvest Harvester::run() {
+Harvester::Place Harvester::topmost() const {
     Place top;
     for (std::size_t i = 0; i < source_.layers.size(); ++i) top.layers.push_back(i);
     top.base = base_.probe(base_.root(), ".", true);
+    return top;
+}
+
+Harvest Harvester::run() {
+    Place top = topmost();
     top.scope = ignored_.outermost();
+    visitAll(std::move(top));
+    return finish();
+}
+
+std::uint64_t Harvester::countRepository() {
+    Place top = topmost();
+    top.inRepository = true;
+    visitAll(std::move(top));
+    return result_.inRepository;
+}
+
+void Harvester::visitAll(Place top) {
     waiting_.push_back(std::move(top));
     while (!waiting_.empty()) {
         const Place place = std::move(waiting_.back());
         waiting_.pop_back();
         visit(place);
     }
-    return finish();
 }
 
 void Harvester::visit(const Place& place) {
@@ -78,7 +94,7 @@ bool Harvester::openLayers(Visit& visit) {
         FileDescriptor layer = openBeneath(source_.layers[number], visit.place.path, false);
         struct stat info {};
         if (!layer || ::fstat(layer.get(), &info) != 0) {
-            if (errno == EACCES && !visit.place.path.empty()) {
+            if ((errno == EACCES || errno == ENAMETOOLONG) && !visit.place.path.empty()) {
                 refuse(visit.place.path, "the directory cannot be read: " + errnoText(errno));
                 return false;
             }
@@ -104,7 +120,7 @@ bool Harvester::openLayers(Visit& visit) {
 
 bool Harvester::openBase(Visit& visit) {
     const Place& place = visit.place;
-    visit.absentKnown = place.base.known;
+    visit.absentKnown = place.base.known || isNew(visit);
     visit.trusted = place.trusted;
     if (!place.base.isDirectory()) return true;
     FileDescriptor base = openBeneath(base_.root(), place.path, true);
@@ -129,6 +145,11 @@ bool Harvester::isTheSame(const Visit& visit, int directory, const struct stat& 
     return place.trusted && (place.unmoved || base_.isOld(info) || isOrigin(visit.origin, directory));
 }
 
+// Made inside: the base has nothing there, and no layer's directory is a copy of one that it had.
+bool Harvester::isNew(const Visit& visit) {
+    return !visit.place.base.present && !visit.layers.empty() && visit.origin.empty();
+}
+
 // The change of the directory itself. False when nothing in it can be told of either.
 bool Harvester::judgeDirectory(const Visit& visit) {
     const Place& place = visit.place;
@@ -141,7 +162,9 @@ bool Harvester::judgeDirectory(const Visit& visit) {
         if (after && (place.base.info.st_mode & 07777) == (visit.top.st_mode & 07777)) return true;
         if (place.base.known) before = Entry{EntryType::kDirectory, place.base.info.st_mode & 0777, {}, 0};
     }
-    const bool told = record(place.path, place.base, before, after, visit.top.st_mode);
+    BaseEntry base = place.base;
+    base.known = base.known || isNew(visit);
+    const bool told = record(place.path, base, before, after, visit.top.st_mode);
     if (!told && !after) keepInPlace(Subject{.path = place.path, .base = place.base}, false);
     return told || place.base.isDirectory();
 }
@@ -187,8 +210,12 @@ void Harvester::settleAbsent(const Visit& visit) {
     struct stat info {};
     // After the last name was looked up: whoever made or removed one before that has stamped the directory.
     if (visit.base) known = visit.trusted && ::fstat(visit.base.get(), &info) == 0 && base_.isOld(info);
-    for (std::size_t i = visit.firstDraft; i < drafts_.size(); ++i)
-        if (drafts_[i].wasAbsent) drafts_[i].change.beforeKnown = known;
+    // Others who make a file there stamp the directory too. What is new inside and still not there outside is an
+    // addition all the same: nobody's bytes are in its place, and whoever writes it looks again.
+    for (std::size_t i = visit.firstDraft; i < drafts_.size(); ++i) {
+        Draft& draft = drafts_[i];
+        if (draft.wasAbsent) draft.change.beforeKnown = known || (draft.change.after && !draft.isCopy);
+    }
     for (std::size_t i = visit.firstChild; i < waiting_.size(); ++i) {
         if (!waiting_[i].base.present) waiting_[i].base.known = known;
         waiting_[i].unmoved = known;
@@ -202,10 +229,16 @@ void Harvester::settleAbsent(const Visit& visit) {
 }
 
 void Harvester::judgeName(Visit& visit, std::span<const DirectoryItem> items, const char* name) {
-    countEntry();
+    if (!visit.place.inRepository) countEntry();
     Subject subject{.items = items, .name = name, .path = join(visit.place.path, name)};
     if (visit.base) subject.base = base_.probe(visit.base.get(), name, visit.trusted);
-    if (isLeftAlone(subject)) return keepInPlace(subject, false);
+    if (visit.place.inRepository) return countInRepository(visit, subject);
+    if (isLeftAlone(subject)) {
+        keepInPlace(subject, false);
+        if (visit.place.ignored != Ignored::kWholly && !notOurs_.contains(subject.path))
+            countInRepository(visit, subject);
+        return;
+    }
     const bool gone = isGone(visit, subject);
     const bool isDirectory = gone ? subject.base.isDirectory() : items.front().type == DT_DIR;
     subject.ignored = ignoredAt(visit, subject, isDirectory);

@@ -22,6 +22,8 @@ class Harvester {
   public:
     Harvester(const HarvestSource& source, const HarvestOptions& options);
     Harvest run();
+    /// The base is a repository's own directory: how many of its files are not as in the base.
+    std::uint64_t countRepository();
 
   private:
     enum class Ignored { kNo, kUnlessTracked, kWholly };
@@ -36,6 +38,7 @@ class Harvester {
         bool unmoved = false;           ///< no name in the base's directory above has changed since
         bool shines = true;             ///< what the base has here is seen where no layer says otherwise
         bool judged = false;            ///< the path's own change is told already
+        bool inRepository = false;      ///< a repository's own directory, or below it: files are only counted
         Ignored ignored = Ignored::kNo;
         IgnoredPaths::Scope scope = IgnoredPaths::kNone;
     };
@@ -69,6 +72,7 @@ class Harvester {
         PathChange change;
         bool wasAbsent = false;     ///< known once the directory has been asked again
         bool wasDirectory = false;  ///< in the base: it can go only if all that it holds goes
+        bool isCopy = false;        ///< a layer's copy of something that the base had once
     };
 
     /// What stays in a directory of the base that is to go.
@@ -77,6 +81,8 @@ class Harvester {
         bool onlyIgnored = true;
     };
 
+    Place topmost() const;
+    void visitAll(Place top);
     void visit(const Place& place);
     bool openLayers(Visit& visit);
     bool openBase(Visit& visit);
@@ -89,6 +95,8 @@ class Harvester {
 
     void judgeName(Visit& visit, std::span<const DirectoryItem> items, const char* name);
     bool isLeftAlone(const Subject& subject) const;
+    void countInRepository(Visit& visit, const Subject& subject);
+    static bool isOtherThanBase(const Visit& visit, const Subject& subject);
     Ignored ignoredAt(const Visit& visit, const Subject& subject, bool isDirectory);
     bool countIgnored(Visit& visit, const Subject& subject);
     void judgeSubject(Visit& visit, Subject& subject);
@@ -97,6 +105,8 @@ class Harvester {
     void judgeAbsent(Visit& visit, Subject& subject);
     static bool isGone(const Visit& visit, const Subject& subject);
     void judgeRead(Visit& visit, Subject& subject, int file, const struct stat& info);
+    static bool isNew(const Visit& visit);
+    bool isCopyOfBase(const Visit& visit, const Subject& subject, const OverlayMarks& top) const;
     void pushDirectory(const Visit& visit, const Subject& subject, std::optional<Entry> before);
     void pushGone(const Visit& visit, const Subject& subject, bool judged);
     static int layerOf(const Visit& visit, const Subject& subject);

@@ -60,7 +60,17 @@ void Harvester::judgeFile(Visit& visit, Subject& subject) {
     reportForged(subject.path, marks);
     if (marks.unbelievable)
         return refuse(subject.path, "it has the attribute " + *marks.unbelievable + ", which no sandbox writes");
+    const std::size_t drafted = drafts_.size();
     judgeRead(visit, subject, file.get(), info);
+    if (drafts_.size() > drafted) drafts_[drafted].isCopy = isCopyOfBase(visit, subject, marks);
+}
+
+// Only the lowest layer's file can be a copy from the base: the others were copied from a layer.
+bool Harvester::isCopyOfBase(const Visit& visit, const Subject& subject, const OverlayMarks& top) const {
+    const DirectoryItem& lowest = subject.items.back();
+    if (subject.items.size() == 1) return !top.origin.empty();
+    const FileDescriptor file(::openat(visit.layers[lowest.layer].get(), subject.name, kReadFlags));
+    return file && lowest.type == DT_REG && !readMarks(file.get(), marks_).origin.empty();
 }
 
 void Harvester::judgeRead(Visit& visit, Subject& subject, int file, const struct stat& info) {

@@ -222,7 +222,19 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     source.since = held.record.since;
     source.pinned = held.record.commit.has_value();
     if (source.pinned) source.repository = held.project.path;
-    source.notOurs = planClone(cloneRequest(held.project.path, {})).notOurs;
+    CloneRequest request = cloneRequest(held.project.path, {});
+    if (source.pinned) request.lowers = {source.base};
+    const ClonePlan plan = planClone(request);
+    source.notOurs = plan.notOurs;
+    for (const auto& [part, base] : repositoriesIn(plan)) {
+        RepositorySource& repository = source.repositories.emplace_back(RepositorySource{{}, base});
+        for (const LayerRecord& layer : held.chain) {
+            const fs::path upper = layers().part(layer.id, plan.workspace.overlays.at(part).target) / "upper";
+            if (!fs::is_directory(fs::symlink_status(upper))) continue;
+            open.push_back(openFile(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+            repository.layers.push_back(open.back().get());
+        }
+    }
     return harvest(source, options);
 }
 

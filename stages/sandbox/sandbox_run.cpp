@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -37,6 +38,16 @@ void notePlan(const CommandRequest& command, const CloneRequest& request, const 
 }
 
 }  // namespace
+
+std::vector<std::pair<std::size_t, fs::path>> repositoriesIn(const ClonePlan& plan) {
+    std::vector<std::pair<std::size_t, fs::path>> found;
+    for (const std::size_t part : plan.alsoKept) {
+        const fs::path& base = plan.workspace.overlays.at(part).lowers.back();
+        if (::access((base / "HEAD").c_str(), F_OK) == 0 && ::access((base / "objects").c_str(), F_OK) == 0)
+            found.emplace_back(part, base);
+    }
+    return found;
+}
 
 Command commandFrom(const CommandRequest& request, const ClonePlan& plan) {
     Command command;
@@ -139,7 +150,7 @@ ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, cons
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
     const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
-    return afterwards != Afterwards::kDiscard && changed;
+    return afterwards != Afterwards::kDiscard && (changed || harvest.inRepository > 0);
 }
 
 }  // namespace
@@ -193,6 +204,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     source.pinned = pinned.has_value();
     if (pinned) source.repository = project.path;
     source.notOurs = plan.notOurs;
+    for (const auto& [part, base] : repositoriesIn(plan))
+        source.repositories.push_back({{trial.sandbox_->upper(part)}, base});
     HarvestOptions options;
     options.withIgnored = request.withIgnored;
     options.maxEntries = request.mostChanges;

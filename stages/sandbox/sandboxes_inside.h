@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "stages/sandbox/clone.h"
 #include "stages/sandbox/clone_commit.h"
 #include "stages/sandbox/layers.h"
 #include "stages/sandbox/sandbox_lock.h"
@@ -27,6 +28,9 @@ struct Confiner {
     IsolationBackend& backend;
     const ProbeResult& proofs;
 };
+
+/// The overlays of a plan, by number, that are git's own directories outside of the project's, and what each lies on.
+std::vector<std::pair<std::size_t, std::filesystem::path>> repositoriesIn(const ClonePlan& plan);
 
 /// What the files of Sandboxes share.
 struct Sandboxes::Inside {

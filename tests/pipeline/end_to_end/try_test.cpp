@@ -105,6 +105,28 @@ TEST_P(Try, GitWorksInsideAndLeavesNothingOutside) {
     EXPECT_EQ(fingerprint(), before);
 }
 
+TEST_P(Try, ACommitInsideIsToldAndKept) {
+    shell("echo more >> README.md");
+    const Ended ended = tried("git commit -qam precious");
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_TRUE(has(ended.err, "the repository itself changed (.git: ")) << ended.err;
+    EXPECT_TRUE(has(ended.err, "kept as ")) << ended.err;
+    EXPECT_TRUE(has(gradus({"sandbox", "exec", "@", "--", "git", "log", "-1", "--format=%s"}).out, "precious"));
+    EXPECT_GE(gradusJson({"sandbox", "diff", "@"})["data"]["in_repository"], 4);
+    const Json looked = triedJson("git status -s");
+    EXPECT_EQ(looked["in_repository"], 0);
+    EXPECT_FALSE(looked.contains("sandbox"));
+}
+
+TEST_P(Try, ACommitInALinkedWorkTreeIsToldAndKept) {
+    shell("git worktree add -q '" + (scratch / "linked").native() + "'");
+    const Ended ended = gradus(
+        {"try", "-C", (scratch / "linked").native(), "--", "git", "commit", "-q", "--allow-empty", "-m", "precious"});
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_TRUE(has(ended.err, "the repository itself changed (.git: ")) << ended.err;
+    EXPECT_TRUE(has(ended.err, "kept as ")) << ended.err;
+}
+
 TEST_P(Try, WithoutATerminalKeepsWhatChanged) {
     const Json data = triedJson("echo kept > new");
     ASSERT_TRUE(data.contains("sandbox"));
