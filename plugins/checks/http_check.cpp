@@ -172,7 +172,8 @@ CheckKindWords httpCheckWords() {
                      .least = 100,
                      .most = 3'600'000},
                 },
-            .when = "after"};
+            .when = "after",
+            .timeout = std::chrono::seconds(10)};
 }
 
 }  // namespace gradus

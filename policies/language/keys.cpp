@@ -168,7 +168,8 @@ Section checkSection() {
                  .choices = {"before", "after"}},
                 {.name = "timeout",
                  .type = kDuration,
-                 .documentation = "How long it may take; longer is no answer.",
+                 .documentation = "How long it may take; longer is no answer. For `http`: `10s`, beyond what its right "
+                                  "answers in a row take.",
                  .example = "\"90s\"",
                  .fallback = "\"10m\"",
                  .least = 100,

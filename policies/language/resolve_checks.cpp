@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "policies/language/resolver.h"
 #include "policies/language/table_reader.h"
 #include "policies/language/tighten.h"
@@ -8,6 +10,11 @@
 namespace gradus {
 
 namespace {
+
+std::int64_t usualTimeout(const Settings& settings, const CheckKindWords& kind) {
+    const std::int64_t pauses = std::max<std::int64_t>(settings.number("consecutive-success"), 1) - 1;
+    return kind.timeout->count() + pauses * settings.number("interval");
+}
 
 CheckWhen whenOf(const Settings& settings, const CheckKindWords& kind) {
     const std::string said = settings.text("when");
@@ -149,7 +156,9 @@ void Resolver::finishChecks() {
         const std::vector<KeyRow> rows = checkRows(*kind);
         if (findRow(rows, "env") != nullptr) inheritEnvironment(check.settings, pipeline_.sandbox);
         inheritLimits(check.settings, pipeline_.sandbox);
+        const bool hasTimeout = check.settings.has("timeout");
         fillDefaults(check.settings, rows, vocabulary_);
+        if (!hasTimeout && kind->timeout) check.settings.find("timeout")->number = usualTimeout(check.settings, *kind);
         policies_.cap(check.settings, rows, "check '" + name + "'");
         if (!check.settings.has("when")) {
             Value when;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "policies/language/keys.h"
+#include "store/model/clock.h"
 
 namespace gradus {
 
@@ -26,6 +28,8 @@ struct CheckKindWords {
     std::string documentation;
     std::vector<KeyRow> keys;
     std::string when = "before";  ///< the default of `when`
+    /// The default of `timeout`, beyond the time that several answers in a row take; none: that of every check.
+    std::optional<Milliseconds> timeout = std::nullopt;
 };
 
 /// The words that depend on what is built in: composed by the program's main, so that the language knows no plugin.

@@ -310,6 +310,7 @@ TEST(Loader, SaysWhereEachRuleComesFrom) {
     EXPECT_EQ(rule("policy.production.approvals.1.expires"), "\"1d\" from shipped policy production");
     EXPECT_EQ(rule("policy.production.approvals.2.role"), "\"sre\" from gradus.toml:30:34");
     EXPECT_EQ(rule("check.unit.timeout"), "\"10m\" from default");
+    EXPECT_EQ(rule("check.health.timeout"), "\"20s\" from default") << "three answers, five seconds apart, and ten";
     EXPECT_EQ(rule("check.unit.limits.memory"), "\"4G\" from gradus.toml:8:21");
     EXPECT_EQ(rule("stage.local.driver"), "\"worktree\" from default");
 }
