@@ -150,7 +150,7 @@ class Taking {
     FileDescriptor claimed(FileDescriptor file, int directory) {
         const auto found = readClaim(file.get(), marker_);
         if (found && !options_.takeOver) refuseForeign(*found, claim_, marker_);
-        claim_.madeDirectory = madeDirectory_ || (found && found->madeDirectory);
+        claim_.madeDirectory = found && found->madeDirectory;
         // Written again if the last writer was killed before it had tidied up.
         if (found == claim_ && !sight(directory, name_ + ".part").exists) return file;
         const auto lockNew = [](int made) { static_cast<void>(::flock(made, LOCK_EX | LOCK_NB)); };
@@ -175,16 +175,41 @@ class Taking {
             throw Error(ErrorCode::kUsage, "{} is to be a target, and {} is not a directory that can be opened: {}",
                         directory.native(), directory.parent_path().native(), errnoText(errno))
                 .hint("make it first: mkdir -p " + directory.parent_path().native());
-        const std::string name = directory.filename();
-        const int error = files_.makeDirectory(parent.get(), name);
-        if (error == EEXIST) return;
-        if (error != 0) throwFault("create", directory.native(), error);
-        madeDirectory_ = true;
-        const FileDescriptor made(
-            ::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        const int denied = made ? files_.setMode(made.get(), 0755) : errno;
-        if (denied != 0) throwFault("set the mode of", directory.native(), denied);
+        nameDirectory(parent.get(), directory);
         if (const int lost = files_.sync(parent.get())) throwFault("sync", directory.parent_path().native(), lost);
+    }
+
+    // It has its name only once the marker in it says that we made it: a directory without would be somebody's own, and
+    // would stay when the first promotion goes back to nothing.
+    void nameDirectory(int parent, const fs::path& directory) {
+        const std::string name = directory.filename();
+        const std::string unnamed = "." + name + ".gradus-new";
+        const int error = files_.makeDirectory(parent, unnamed);
+        if (error != 0 && error != EEXIST) throwFault("create", directory.native(), error);
+        try {
+            const FileDescriptor made(
+                ::openat(parent, unnamed.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+            const int denied = made ? files_.setMode(made.get(), 0755) : errno;
+            if (denied == ENOENT) return;  // another process was faster
+            if (denied != 0) throwFault("set the mode of", directory.native(), denied);
+            TargetClaim claim = claim_;
+            claim.madeDirectory = true;
+            putFile(files_, made.get(), name_, claim.encode(), kMarkerMode);
+            const int taken = files_.move(parent, unnamed, parent, name, Move::kNoReplace);
+            if (taken == 0 || taken == ENOENT) return;
+            if (taken != EEXIST) throwFault("create", directory.native(), taken);
+            dropUnnamed(parent, unnamed);
+        } catch (const Error&) {
+            dropUnnamed(parent, unnamed);
+            throw;
+        }
+    }
+
+    void dropUnnamed(int parent, const std::string& unnamed) {
+        const FileDescriptor made(::openat(parent, unnamed.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!made) return;
+        for (const std::string& left : {name_, name_ + ".part"}) static_cast<void>(files_.removeFile(made.get(), left));
+        static_cast<void>(files_.removeDirectory(parent, unnamed));
     }
 
     FileDescriptor create(int directory) {
@@ -214,7 +239,6 @@ class Taking {
     TargetClaim claim_;
     FileOperations& files_;
     TargetLock::Options options_;
-    bool madeDirectory_ = false;
 };
 
 }  // namespace

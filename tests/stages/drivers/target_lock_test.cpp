@@ -134,7 +134,9 @@ TEST_F(TargetLocks, KilledAtAnyCallTheNextOneTakesIt) {
         });
         const TargetLock next = take(claim_);
         EXPECT_EQ(TargetLock::claimOf(target_.marker)->store, "store-1");
+        EXPECT_TRUE(TargetLock::claimOf(target_.marker)->madeDirectory) << "killed before call " << n;
         EXPECT_FALSE(fs::exists(target_.marker.native() + ".part"));
+        EXPECT_FALSE(fs::exists(scratch_ / ".target.gradus-new"));
         if (end == 0) break;
         ++calls;
     }
