@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "store/file.h"
+#include "store/model/digest.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -56,6 +57,10 @@ std::optional<std::string_view> untrustedFileSystem(std::uint64_t magic) {
     for (const Untrusted& row : kUntrusted)
         if (row.magic == magic) return row.name;
     return std::nullopt;
+}
+
+fs::path StateDirectory::treeCache(const fs::path& project) const {
+    return root / "trees" / sha256(project.native()).hex().substr(0, 16);
 }
 
 StateDirectory locateState(const Environment& environment) {

@@ -19,6 +19,8 @@ struct StateDirectory {
     std::filesystem::path anchor() const { return root / "anchor"; }
     std::filesystem::path key() const { return root / "audit.key"; }
     std::filesystem::path objects() const { return root / "objects"; }
+    /// Digests of a project's files, remembered between runs; only speed depends on it.
+    std::filesystem::path treeCache(const std::filesystem::path& project) const;
 };
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;

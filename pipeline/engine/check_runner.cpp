@@ -102,7 +102,6 @@ class Round {
     CheckAnswer attempt(const Check& check, bool& moved) {
         try {
             if (subject_.cancel.stop_requested()) return cancelled();
-            if ((moved = hasMoved())) return voided();
             const auto kind = around_.kinds.find(check.kind);
             if (kind == around_.kinds.end())
                 throw Error(ErrorCode::kInfrastructure, "checks of kind '{}' cannot be run here", check.kind);
@@ -166,7 +165,7 @@ class Round {
         return answer;
     }
 
-    static CheckAnswer voided(CheckAnswer answer = {}) {
+    static CheckAnswer voided(CheckAnswer answer) {
         answer.verdict = Cause::kErrored;
         answer.reason = "the files below moved while it looked at them, so its answer is about no tree that is there";
         return answer;
@@ -221,6 +220,14 @@ std::vector<CheckReport> CheckRunner::after(const Pipeline& pipeline, const Stag
                                             std::stop_token cancel) {
     const Round::Subject subject{pipeline, stage, nullptr, &directory, evidence, progress, std::move(cancel)};
     return Round(around_, subject, CheckWhen::kAfter).run(1);
+}
+
+std::string failuresOf(const std::vector<CheckReport>& reports) {
+    std::string text;
+    for (const CheckReport& report : reports)
+        if (report.answer.verdict != Cause::kPassed)
+            text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", report.check, report.answer.reason);
+    return text;
 }
 
 Cause verdictOf(const std::vector<CheckReport>& reports) {

@@ -25,10 +25,11 @@ struct TreeUnderTest {
     ChangeSet changes;
     /// What the verdicts are bound to, but for the check and the environment.
     Evidence evidence;
-    /// A digest of what must stand still below, as it is now: asked at the start and after every check. Where it is not
-    /// `was`, the tree that was looked at is nobody's any more, and the verdict is void. Absent: nothing there moves.
+    /// A digest of what must stand still below, as it is now: asked after every check, as asking may mean to look at
+    /// every file. Where it is not `was`, the tree that was looked at is nobody's any more, and the verdict is void.
+    /// Absent: nothing there moves.
     std::function<Digest()> now;
-    Digest was;
+    Digest was;  ///< as it was just before the first check
 };
 
 /// One check's answer, ready to be recorded.
@@ -74,6 +75,9 @@ class CheckRunner {
   private:
     Surroundings around_;
 };
+
+/// "unit: exit code 1; style: …": those that did not pass.
+std::string failuresOf(const std::vector<CheckReport>& reports);
 
 /// All of them together: passed, or the worst: failed before cancelled before timed-out before errored.
 Cause verdictOf(const std::vector<CheckReport>& reports);

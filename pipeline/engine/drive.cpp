@@ -17,15 +17,6 @@ namespace {
 constexpr int kMostRounds = 3;
 constexpr std::uint64_t kMostCheckpoint = std::uint64_t{256} << 20;
 
-std::string failedChecks(const std::vector<CheckReport>& reports) {
-    std::string text;
-    for (const CheckReport& report : reports) {
-        if (report.answer.verdict == Cause::kPassed) continue;
-        text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", report.check, report.answer.reason);
-    }
-    return text;
-}
-
 template <typename Items, typename Text>
 std::string listed(const Items& items, Text text) {
     std::string all;
@@ -274,7 +265,7 @@ Drive::Next Drive::rejectUnlessPassed(Cause verdict) {
     if (verdict == Cause::kPassed) return Next::kOn;
     if (verdict == Cause::kCancelled)
         return end({{.to = State::kWaiting}, {.to = State::kCancelled, .cause = verdict, .reason = "stopped"}});
-    return end({{.to = State::kRejected, .cause = verdict, .reason = failedChecks(report_.before)}});
+    return end({{.to = State::kRejected, .cause = verdict, .reason = failuresOf(report_.before)}});
 }
 
 Drive::Next Drive::end(const std::vector<Step>& steps, const std::vector<Approval>& used) {
@@ -296,17 +287,22 @@ Drive::Next Drive::lockTarget(const Footing& footing) {
     return lookAgain(footing);
 }
 
-// Others may have been here while it was checked: what was proven is proven of the tree that was there then.
+// Others may have been here while it was checked: what was proven is proven of the tree that was there then. Where only
+// what the change touches must be as it was, nothing else is read.
 Drive::Next Drive::lookAgain(const Footing& footing) {
-    const auto now = target_->held();
-    if (now.has_value() == footing.held.has_value() && (!now || now->digest == footing.held->digest)) return Next::kOn;
     const std::string freshness = stage_.policy.settings.text("freshness");
-    const bool touched = !target_->conflicts(stageChange(footing)).empty();
-    if (!touched && freshness == "allow") return Next::kOn;
+    const bool isAllowed = freshness == "allow" && target_->shown().has_value() == footing.held.has_value() &&
+                           target_->conflicts(stageChange(footing)).empty();
+    if (isAllowed || isAsItWas(footing)) return Next::kOn;
     const std::string moved = "the stage moved after it was checked";
     if (freshness == "exact") return end({{.to = State::kWaiting}, {.to = State::kStale, .reason = moved}});
     park(footing, moved);
     return Next::kAgain;
+}
+
+bool Drive::isAsItWas(const Footing& footing) const {
+    const auto now = target_->held();
+    return now.has_value() == footing.held.has_value() && (!now || now->digest == footing.held->digest);
 }
 
 TargetClaim Drive::claim() const {

@@ -101,6 +101,7 @@ class Drive {
     /// A commit that records the before checks with it.
     Next end(const std::vector<Step>& steps, const std::vector<Approval>& used = {});
     Next lookAgain(const Footing& footing);
+    bool isAsItWas(const Footing& footing) const;
     void tidyTarget();
     void act(const Checkpoint& checkpoint);
     Next park(const Footing& footing, const std::string& reason);

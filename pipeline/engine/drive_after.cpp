@@ -12,14 +12,6 @@ namespace {
 
 constexpr Milliseconds kLookAgain{5000};
 
-std::string whatFailed(const std::vector<CheckReport>& reports) {
-    std::string text;
-    for (const CheckReport& report : reports)
-        if (report.answer.verdict != Cause::kPassed)
-            text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", report.check, report.answer.reason);
-    return text;
-}
-
 std::string keptText(const std::vector<Kept>& kept) {
     std::string text;
     for (const Kept& path : kept)
@@ -30,8 +22,7 @@ std::string keptText(const std::vector<Kept>& kept) {
 }  // namespace
 
 std::vector<CheckReport> Drive::lookAfter() {
-    const auto held = target_->held();
-    const fs::path directory = held ? held->directory : project_.root;
+    const fs::path directory = target_->shown().value_or(project_.root);
     return parts_.after(stage_, directory, evidenceOf(report_.promotion), progress_.checks, cancel_);
 }
 
@@ -40,7 +31,8 @@ void Drive::verify(const Checkpoint& checkpoint) {
         const auto check = project_.pipeline.checks.find(name);
         return check != project_.pipeline.checks.end() && check->second.when == CheckWhen::kAfter;
     });
-    const Step verifying{.to = State::kVerifying, .tree = target_->treeAfter(checkpoint)};
+    const auto tree = target_->treeAfter(checkpoint);
+    const Step verifying{.to = State::kVerifying, .tree = tree ? tree : report_.promotion.tree};
     // Without anything to wait for, the steps that touch nothing share one commit.
     if (!looks && stage_.settings.duration("soak") == Milliseconds(0)) {
         commit({verifying, {.to = State::kSoaking}, {.to = State::kPromoted, .cause = Cause::kPassed}});
@@ -54,7 +46,7 @@ void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckRepo
     report_.after.insert(report_.after.end(), reports.begin(), reports.end());
     const Cause verdict = cancel_.stop_requested() ? Cause::kCancelled : verdictOf(reports);
     if (verdict != Cause::kPassed) {
-        const std::string reason = verdict == Cause::kCancelled ? "stopped" : whatFailed(reports);
+        const std::string reason = verdict == Cause::kCancelled ? "stopped" : failuresOf(reports);
         if (stage_.policy.settings.text("rollback") == "manual" && verdict != Cause::kCancelled) {
             commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
             report_.reason = fmt::format("{}; the policy leaves taking it back to a person", reason);
@@ -93,7 +85,7 @@ void Drive::soak(const Checkpoint& checkpoint) {
 
 // What runs now is looked at again, cancelled or not: the answers are for people, there is no way further back.
 std::vector<CheckReport> Drive::lookAtRestored() {
-    if (!target_->held()) return {};
+    if (!target_->shown()) return {};
     std::stop_token never;
     std::swap(never, cancel_);
     const auto reports = lookAfter();
@@ -128,7 +120,7 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
     const bool attention = !outcome.kept.empty() || !well;
     std::string reason = why;
     if (!outcome.kept.empty()) reason += (reason.empty() ? "" : "; ") + keptText(outcome.kept);
-    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", whatFailed(again));
+    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
     std::optional<Hold> hold;
     // I20: automation does not try again what failed here.
     if (cause == Cause::kFailed)
@@ -153,16 +145,15 @@ StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason)
 StageReport Drive::undo(const Promotion& promotion) {
     Footing footing;
     footing.change = *parts_.store.records().change(promotion.change, promotion.revision);
-    footing.held = target_->held();
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                              {.patience = parts_.targetPatience, .takeOver = false});
-    if (parts_.store.records().stageState(project_.id, stage_.name).promotion != promotion.id)
+    const StageState holds = parts_.store.records().stageState(project_.id, stage_.name);
+    if (holds.promotion != promotion.id)
         throw Error(ErrorCode::kNotAllowed, "{} is not what {} holds any more", promotionHandle(promotion.id),
                     stage_.name)
             .hint("see `gradus status`");
     const PromotionIntent intent{target_->identity().canonical, *promotion.checkpoint,
-                                 promotion.tree.value_or(Digest{}),
-                                 footing.held ? std::optional(footing.held->digest) : std::nullopt};
+                                 promotion.tree.value_or(Digest{}), holds.tree};
     open(footing, promotion.id,
          {{.to = State::kWaiting}, {.to = State::kChecking}, {.to = State::kApplying, .intent = intent}});
     goBack(checkpointOf(promotion));
@@ -190,7 +181,7 @@ void Drive::goBack(const Checkpoint& checkpoint) {
     report_.after = again;
     const bool well = verdictOf(again) == Cause::kPassed;
     std::string reason = keptText(outcome.kept);
-    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", whatFailed(again));
+    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
     commit({{.to = State::kSoaking},
             {.to = State::kPromoted, .cause = well ? Cause::kPassed : Cause::kInconclusive, .reason = reason}},
            {.checks = again, .phase = CheckPhase::kAfter});

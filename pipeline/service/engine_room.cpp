@@ -103,7 +103,8 @@ std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_to
                        .clock = clock_,
                        .run = [](const HostCommand& command) { return runOnHost(command); },
                        .cancel = std::move(cancel),
-                       .environment = hostEnvironment_});
+                       .environment = hostEnvironment_,
+                       .treeCache = state_.treeCache(project_.root)});
 }
 
 // The ground that the change was first made on; a merge onto a stage is newer, and knows no commit.
@@ -111,8 +112,7 @@ Seed EngineRoom::seed(const Change& change) {
     const auto first = store_.records().change(change.id, 1);
     const BaseFingerprint base = BaseFingerprint::decode(objects_.readAll(first->base, kMostBase));
     if (base.commit.empty()) {
-        const WorkTree tree = readWorkTree(
-            {.project = project_.root, .cache = state_.root / "work-trees" / sha256(project_.root.native()).hex()});
+        const WorkTree tree = readWorkTree({.project = project_.root, .cache = state_.treeCache(project_.root)});
         if (!tree.fingerprint.commit.empty())
             throw Error(ErrorCode::kNotAllowed,
                         "{} was made on files that are in no commit, so an empty stage cannot begin as that",

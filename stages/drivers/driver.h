@@ -78,6 +78,8 @@ struct DriverContext {
     std::function<HostOutcome(const HostCommand&)> run;
     std::stop_token cancel;
     std::vector<std::string> environment;  ///< NAME=value: what such a command starts from
+    /// Remembers digests of the project's files (WorkTreeRequest::cache); empty: nothing is remembered.
+    std::filesystem::path treeCache = {};
 };
 
 /// Moves trees into one target and back. checkpoint, apply, observe and rollback may be repeated, and interrupted by
@@ -93,6 +95,9 @@ class StageDriver {
     /// Nothing: the stage is empty, so it is seeded first. Reads only. Throws Error(kNotAllowed) where something is
     /// that we did not put there and nobody adopted.
     virtual std::optional<HeldTree> held() const = 0;
+
+    /// Where that tree lies, without a look at what is in it. Nothing: the stage is empty.
+    virtual std::optional<std::filesystem::path> shown() const = 0;
 
     /// Takes what is there as the first stable state.
     virtual HeldTree adopt() = 0;
@@ -115,8 +120,8 @@ class StageDriver {
     /// Back to the checkpoint: needs no network and asks nobody.
     virtual RollbackOutcome rollback(const Checkpoint& checkpoint) = 0;
 
-    /// The tree that the target shows after apply(), for the record.
-    virtual Digest treeAfter(const Checkpoint& checkpoint) const = 0;
+    /// The tree that the target shows after apply(), for the record. Nothing: only reading all of it would tell.
+    virtual std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const = 0;
 
     /// Removes temporaries, and what was prepared and is in use by none of `needed`: left by a crash between
     /// checkpoint() and its record, or by promotions that nobody will take back any more. What the stage shows is

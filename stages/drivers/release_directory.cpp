@@ -131,6 +131,11 @@ std::optional<HeldTree> ReleaseDirectoryDriver::held() const {
     return std::nullopt;
 }
 
+std::optional<fs::path> ReleaseDirectoryDriver::shown() const {
+    const auto now = held();
+    return now ? std::optional(now->directory) : std::nullopt;
+}
+
 std::vector<Conflict> ReleaseDirectoryDriver::conflicts(const StageChange& change) const {
     std::vector<Conflict> found;
     for (const PathChange& path : change.changes.changes())
@@ -373,7 +378,7 @@ void ReleaseDirectoryDriver::removeTarget() {
     must(context_.files.sync(above.get()), "sync", parent.native());
 }
 
-Digest ReleaseDirectoryDriver::treeAfter(const Checkpoint& checkpoint) const {
+std::optional<Digest> ReleaseDirectoryDriver::treeAfter(const Checkpoint& checkpoint) const {
     return ReleaseStep::decode(checkpoint).manifest;
 }
 

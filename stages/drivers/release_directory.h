@@ -33,13 +33,14 @@ class ReleaseDirectoryDriver final : public StageDriver {
 
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override;
+    std::optional<std::filesystem::path> shown() const override;
     HeldTree adopt() override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
     Observed observe(const Checkpoint& checkpoint) const override;
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
-    Digest treeAfter(const Checkpoint& checkpoint) const override;
+    std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
     void tidy(const std::vector<Checkpoint>& needed) override;
 
   private:

@@ -1,7 +1,6 @@
 #include "stages/drivers/sandbox.h"
 
 #include "stages/changes/work_tree.h"
-#include "store/file.h"
 #include "store/project_identity.h"
 
 namespace gradus {
@@ -12,8 +11,7 @@ TargetIdentity SandboxDriver::identity() const {
 }
 
 std::optional<HeldTree> SandboxDriver::held() const {
-    makeDirectories(context_.state);
-    const WorkTree tree = readWorkTree({.project = context_.project, .cache = context_.state / "work-tree"});
+    const WorkTree tree = readWorkTree({.project = context_.project, .cache = context_.treeCache});
     return HeldTree{context_.project, tree.fingerprint.digest()};
 }
 

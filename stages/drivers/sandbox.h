@@ -11,13 +11,14 @@ class SandboxDriver final : public StageDriver {
 
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override;
+    std::optional<std::filesystem::path> shown() const override { return context_.project; }
     HeldTree adopt() override { return *held(); }
     std::vector<Conflict> conflicts(const StageChange&) const override { return {}; }
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
     Observed observe(const Checkpoint&) const override { return Observed::kAfter; }
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
-    Digest treeAfter(const Checkpoint&) const override { return held()->digest; }
+    std::optional<Digest> treeAfter(const Checkpoint&) const override { return std::nullopt; }
     void tidy(const std::vector<Checkpoint>&) override {}
 
   private:

@@ -143,7 +143,7 @@ TargetIdentity WorktreeDriver::identity() const {
 }
 
 std::optional<HeldTree> WorktreeDriver::held() const {
-    const WorkTree tree = readWorkTree({.project = context_.project, .cache = context_.state / "work-tree"});
+    const WorkTree tree = readWorkTree({.project = context_.project, .cache = context_.treeCache});
     return HeldTree{context_.project, tree.fingerprint.digest()};
 }
 

@@ -127,13 +127,25 @@ TEST_F(CheckRunnerTest, ATreeThatMovedMeanwhileMakesTheVerdictVoid) {
     EXPECT_EQ(verdictOf(reports), Cause::kErrored);
 }
 
-TEST_F(CheckRunnerTest, ATreeThatMovedBeforeIsNotLookedAt) {
+TEST_F(CheckRunnerTest, ATreeThatMovedBeforeMakesTheVerdictVoidAsWell) {
     rules("[check.a]\nrun = \"true\"\n");
     tree_.was = sha256("before");
     tree_.now = [] { return sha256("after"); };
     const auto reports = before();
     EXPECT_TRUE(reports.at(0).moved);
-    EXPECT_FALSE(reports[0].answer.execution);
+    EXPECT_EQ(reports[0].answer.verdict, Cause::kErrored);
+}
+
+// To look may mean to look at every file of a large tree.
+TEST_F(CheckRunnerTest, TheTreeIsLookedAtOncePerCheck) {
+    rules("[check.a]\nrun = \"true\"\n[check.b]\nrun = \"true\"\n");
+    int looks = 0;
+    tree_.now = [&] {
+        ++looks;
+        return tree_.was;
+    };
+    EXPECT_EQ(verdictOf(before()), Cause::kPassed);
+    EXPECT_EQ(looks, 2);
 }
 
 TEST_F(CheckRunnerTest, EvidenceIsBoundToTheCheckAndWhatItRanIn) {

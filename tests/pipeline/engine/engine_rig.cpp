@@ -125,7 +125,8 @@ EngineParts EngineRig::parts(FileOperations& files) {
                                    .clock = clock_,
                                    .run = [](const HostCommand& command) { return runOnHost(command); },
                                    .cancel = std::move(cancel),
-                                   .environment = {"PATH=/usr/bin:/bin"}});
+                                   .environment = {"PATH=/usr/bin:/bin"},
+                                   .treeCache = base_ / "state/tree-cache"});
             },
         .files = files,
         .before = [this](const Stage& stage, const TreeUnderTest& tree, const CheckProgress&,

@@ -189,5 +189,36 @@ TEST_P(DriverCrash, OneFailingCallLeavesItWhole) {
 INSTANTIATE_TEST_SUITE_P(All, DriverCrash, testing::ValuesIn(scenesToBreak()),
                          [](const auto& scene) { return scene.param.name; });
 
+// What somebody else put there is taken over: `current` leads to the same files at every instant, and whoever comes
+// next finishes it.
+TEST(AdoptCrash, KilledAtAnyCallItIsShownThroughoutAndTakenByTheNext) {
+    GRADUS_CASES("CR1", "CR3");
+    std::size_t calls = 0;
+    for (std::size_t n = 1;; ++n) {
+        DriverRig rig("release-directory", false);
+        std::filesystem::create_directories(rig.target() / "current");
+        build(rig.target() / "current", sampleBefore());
+        const TargetLock lock = rig.lock();
+        const int end = inChild([&] {
+            WatchedOperations files([&](std::size_t number, std::string_view, std::string_view) {
+                if (number == n) dieNow();
+                return 0;
+            });
+            rig.driver(files)->adopt();
+        });
+        const auto shown = [&] { return plain(readTree(std::filesystem::canonical(rig.target() / "current"))); };
+        EXPECT_EQ(difference(shown(), sampleBefore()), "") << "killed before call " << n;
+        const HeldTree held = rig.driver()->adopt();
+        EXPECT_TRUE(std::filesystem::is_symlink(rig.target() / "current"));
+        EXPECT_EQ(rig.driver()->held()->digest, held.digest);
+        EXPECT_EQ(difference(shown(), sampleBefore()), "") << "killed before call " << n;
+        if (end == 0 || HasFailure()) break;
+        ASSERT_EQ(end, SIGKILL);
+        ++calls;
+    }
+    EXPECT_GT(calls, 3U);
+    std::cout << calls << " calls of adopting, killed before each\n";
+}
+
 }  // namespace
 }  // namespace gradus::test
