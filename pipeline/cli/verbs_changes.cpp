@@ -268,18 +268,15 @@ Result exportChange(Service& service, Context& context) {
     if (said.flag("patch") == said.flag("commit"))
         throw usageError("export", "say --patch or --commit", "gradus export c12 --patch");
     const ChangeView view = service.viewChange(context.host.directory(), said.positional("CHANGE").value());
+    if (said.flag("commit")) {
+        const ExportedCommit made = service.exportCommit(context.host.directory(), view);
+        return {.data = {{"change", viewJson(view)}, {"commit", made.id}, {"branch", made.branch}},
+                .text = fmt::format("{}  {}\n", made.id.substr(0, 12), made.branch),
+                .next = {"git show " + made.branch, "git merge " + made.branch}};
+    }
     const WrittenPatch patch = service.patchOf(view.changes, view.base);
     Result result{.data = {{"change", viewJson(view)}, {"notes", patch.notes}}};
     for (const std::string& note : patch.notes) context.progress.text("note: " + printable(note));
-    const std::string handle = revisionHandle(view.change);
-    if (said.flag("commit")) {
-        // Committing is the person's own git's: their hooks, their signature, their branch.
-        result.next = {fmt::format("gradus export {} --patch | git apply --index --binary", handle),
-                       fmt::format("git commit -m {}", shellWord(view.change.title.value_or("")))};
-        result.text = fmt::format("{}\n{}\n", result.next[0], result.next[1]);
-        result.data["commands"] = result.next;
-        return result;
-    }
     if (const auto file = said.value("output")) {
         const auto target = context.host.directory() / *file;
         const FileDescriptor out = openFile(target, O_WRONLY | O_CREAT | O_EXCL, 0644);
@@ -384,12 +381,12 @@ std::vector<Verb> changeVerbs(const OpenService& open) {
          .handler = withService(open, diff)},
         {.words = "export",
          .group = Group::kPromote,
-         .summary = "write a change as a patch, or say how to commit it",
+         .summary = "write a change as a patch, or as a commit on a branch of its own",
          .examples = {{"gradus export c12 --patch --output fix.patch", "for `git apply`"},
-                      {"gradus export c12 --commit", "the commands that make a commit of it"}},
+                      {"gradus export c12 --commit", "the branch gradus/c12.1; your files stay as they are"}},
          .positionals = {kChange},
          .options = {{.name = "patch", .doc = "a patch that git applies byte for byte"},
-                     {.name = "commit", .doc = "the commands that make a commit of it with your own git"},
+                     {.name = "commit", .doc = "a commit on the one it was made on, and a branch that leads there"},
                      {.name = "output", .value = "FILE", .doc = "into this new file", .fallback = "standard output"}},
          .handler = withService(open, exportChange)},
         {.words = "rebase",

@@ -33,6 +33,9 @@ struct SubmitRequest {
     bool dryRun = false;                 ///< nothing is recorded
 };
 
+/// Whether the words are a handle of a change, rather than a sandbox's handle or name.
+bool namesChange(const std::string& words);
+
 /// What was submitted, or why not.
 struct SubmitReport {
     std::optional<Change> change;  ///< as recorded; nothing after a dry run, or if there is nothing to submit
@@ -64,6 +67,12 @@ inline constexpr std::array kGrounds{
     Name<Ground::Kind>{Ground::Kind::kNoCommit, "no-commit"}, Name<Ground::Kind>{Ground::Kind::kSame, "same"},
     Name<Ground::Kind>{Ground::Kind::kAhead, "ahead"},        Name<Ground::Kind>{Ground::Kind::kDiverged, "diverged"},
     Name<Ground::Kind>{Ground::Kind::kGone, "gone"},
+};
+
+/// A change as a commit of the user's repository.
+struct ExportedCommit {
+    std::string id;
+    std::string branch;  ///< "gradus/c12.1", made for it
 };
 
 struct RebaseReport {

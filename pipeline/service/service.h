@@ -14,6 +14,7 @@
 #include "plugins/api/isolation.h"
 #include "plugins/host/machine.h"
 #include "policies/language/loader.h"
+#include "stages/changes/change_sources.h"
 #include "stages/changes/patch_writer.h"
 #include "stages/sandbox/clone.h"
 #include "stages/sandbox/sandboxes.h"
@@ -232,6 +233,9 @@ class Service {
     SubmitReport submit(const std::filesystem::path& directory, const SubmitRequest& request);
     /// By handle (`c12`, `c12.2`), `@` for the newest, or the beginning of a digest. Throws Error(kNotFound).
     ChangeView viewChange(const std::filesystem::path& directory, const std::string& words);
+    /// Makes a commit of it, on the one it was made on, and a branch that leads there. Neither the work tree nor the
+    /// index is touched. Throws Error where it was made on files that are in no commit.
+    ExportedCommit exportCommit(const std::filesystem::path& directory, const ChangeView& view);
     /// How far the project has come since the commit that a change was made on. Reads only.
     Ground groundOf(const std::filesystem::path& directory, const BaseFingerprint& base) const;
     /// Of this project, newest first.
@@ -326,15 +330,19 @@ class Service {
     Objects objects() const { return {state().objects(), around_.clock}; }
     std::int64_t projectOf(const std::filesystem::path& directory);
     void say(const std::function<void(WordWriter&)>& work);
+    FoundChange takeChange(const std::filesystem::path& directory, const ChangeSource& source, Objects& store);
+    SubmitReport enterChange(const std::filesystem::path& root, FoundChange found, const SubmitRequest& request);
     Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source);
     ChangeView viewOf(const Store& store, const Change& change) const;
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);
     std::vector<IsolationBackend*> backends();
-    /// The rules in force. Throws Error where a person trusted none; says so when those on disk differ.
-    Pipeline trustedPipeline(const std::filesystem::path& directory);
+    /// Of the rules that a person trusted; without a file, of what holds then. Throws Error where there is one and
+    /// nobody trusted it; says so when the files on disk differ.
+    Pipeline pipelineInForce(const ProjectRules& project);
     /// What a handle or name stands for, as people call it, and what it changes.
-    std::pair<std::string, ChangeSet> changesNamed(const std::string& name, Objects& objects);
+    std::pair<std::string, ChangeSet> changesNamed(const std::filesystem::path& directory, const std::string& name,
+                                                   Objects& objects);
     struct SandboxRules;
     SandboxRules sandboxRulesFor(const std::filesystem::path& directory, const SandboxWish& wish);
     CommandRequest confined(const std::filesystem::path& directory, const RunWords& words, const SandboxRules& rules);

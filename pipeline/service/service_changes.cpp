@@ -22,6 +22,7 @@ constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 constexpr std::uint64_t kMostBase = 4096;
 constexpr std::int64_t kAllChanges = 1'000'000;
 constexpr std::size_t kLongestTitle = 200;
+constexpr std::int64_t kLookedBack = 100;
 
 GitWorkTree repositoryOf(const fs::path& root) {
     auto tree = findWorkTree(root);
@@ -99,9 +100,13 @@ std::optional<Change> findChange(const Records& records, std::int64_t project, c
 
 }  // namespace
 
+bool namesChange(const std::string& words) {
+    const auto handle = parseHandle(words);
+    return handle && handle->kind != HandleKind::kSandbox && handle->kind != HandleKind::kPromotion;
+}
+
 BaseFingerprint Service::baseNow(const fs::path& root) const {
-    const fs::path cache = state().root / "trees" / sha256(root.native()).hex().substr(0, 16);
-    return readWorkTree({.project = root, .cache = cache}).fingerprint;
+    return readWorkTree({.project = root, .cache = state().treeCache(root)}).fingerprint;
 }
 
 SubmitReport Service::changeOfSandbox(const fs::path& directory, const std::string& words, bool withIgnored) {
@@ -132,33 +137,37 @@ SubmitReport Service::changeOfSandbox(const fs::path& directory, const std::stri
     return report;
 }
 
-SubmitReport Service::submit(const fs::path& directory, const SubmitRequest& request) {
+FoundChange Service::takeChange(const fs::path& directory, const ChangeSource& source, Objects& store) {
     const fs::path root = projectRoot(directory);
-    const ChangeSource& source = request.source;
-    writing();
-    Objects store = objects();
-    FoundChange found;
     if (source.sandbox) {
         SubmitReport taken = changeOfSandbox(directory, *source.sandbox, source.withIgnored);
-        found = {.changes = std::move(taken.changes), .base = std::move(taken.base), .notes = std::move(taken.notes)};
-    } else if (source.commit) {
-        found = fromCommit(root, *source.commit, store);
-    } else if (source.range) {
-        found = fromRange(root, *source.range, store);
-    } else if (source.worktree) {
-        const GitWorkTree tree = repositoryOf(root);
-        const fs::path cache = state().root / "trees" / sha256(root.native()).hex().substr(0, 16);
-        WorkTree read = readWorkTree({.project = root, .cache = cache, .keep = &store});
+        return {.changes = std::move(taken.changes), .base = std::move(taken.base), .notes = std::move(taken.notes)};
+    }
+    if (source.commit) return fromCommit(root, *source.commit, store);
+    if (source.range) return fromRange(root, *source.range, store);
+    if (source.worktree) {
+        repositoryOf(root);
+        WorkTree read = readWorkTree({.project = root, .cache = state().treeCache(root), .keep = &store});
         if (read.fingerprint.commit.empty())
             throw Error(ErrorCode::kNotAllowed, "{} has no commit to compare with", root.native());
-        found = {.changes = std::move(read.differences),
-                 .base = {read.fingerprint.commit, ChangeSet().digest()},
-                 .notes = std::move(read.notes)};
-    } else {
-        found = source.patch ? fromPatch(root, *source.patch, store)
-                             : changeOfFiles(source.files.value_or(""), DirectoryReader(root), store);
-        found.base = baseNow(root);
+        return {.changes = std::move(read.differences),
+                .base = {read.fingerprint.commit, ChangeSet().digest()},
+                .notes = std::move(read.notes)};
     }
+    FoundChange found = source.patch ? fromPatch(root, *source.patch, store)
+                                     : changeOfFiles(source.files.value_or(""), DirectoryReader(root), store);
+    found.base = baseNow(root);
+    return found;
+}
+
+SubmitReport Service::submit(const fs::path& directory, const SubmitRequest& request) {
+    writing();
+    Objects store = objects();
+    return enterChange(projectRoot(directory), takeChange(directory, request.source, store), request);
+}
+
+SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const SubmitRequest& request) {
+    Objects store = objects();
     SubmitReport report{.changes = std::move(found.changes), .base = found.base, .notes = std::move(found.notes)};
     report.faults = std::move(found.faults);
     if (report.changes.empty() || !report.faults.empty()) return report;
@@ -181,6 +190,22 @@ SubmitReport Service::submit(const fs::path& directory, const SubmitRequest& req
     });
     report.change = writing().records().change(id);
     return report;
+}
+
+// What was submitted before is not submitted again: the same bytes on the same ground are the same change.
+Change Service::submitOnce(const fs::path& directory, const ChangeSource& source) {
+    writing();
+    Objects store = objects();
+    FoundChange found = takeChange(directory, source, store);
+    if (!found.faults.empty() || found.changes.empty())
+        throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
+                    found.faults.empty() ? "nothing was changed" : found.faults.front());
+    const Digest set = found.changes.digest();
+    const fs::path root = projectRoot(directory);
+    if (const auto project = writing().records().findProject(identify(root)))
+        for (const Change& change : writing().records().changes(*project, kLookedBack))
+            if (change.changeSet == set && change.base == found.base.digest()) return change;
+    return *enterChange(root, std::move(found), {.source = source}).change;
 }
 
 ChangeView Service::viewOf(const Store& store, const Change& change) const {

@@ -12,8 +12,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kLargestChange = std::uint64_t{1} << 30;
-
 const Stage& stageOf(const Pipeline& pipeline, const std::optional<std::string>& name) {
     if (!name) return pipeline.stages.front();
     if (const Stage* stage = pipeline.findStage(*name)) return *stage;
@@ -44,32 +42,12 @@ std::vector<std::string> notRunOf(const Pipeline& pipeline, const Stage& stage, 
 
 }  // namespace
 
-Pipeline Service::trustedPipeline(const fs::path& directory) {
-    const ProjectRules project = rules(directory);
-    if (project.state == RulesState::kNone)
-        throw Error(ErrorCode::kNotFound, "there is no gradus.toml in {}", project.root.native())
-            .hint("`gradus init` writes one");
-    if (!project.pinned)
-        throw Error(ErrorCode::kNotAllowed, "nothing of gradus.toml runs before a person trusted it")
-            .hint("read it, then `gradus trust`");
-    if (project.state == RulesState::kChanged)
-        around_.warn("the rules on disk differ from the trusted ones, which are used");
-    LoadResult loaded = load(*project.pinned);
-    if (!loaded.pipeline)
-        throw Error(ErrorCode::kUsage, "the trusted rules have errors").hint("see them with 'gradus policy lint'");
-    return std::move(*loaded.pipeline);
-}
-
 // A change, or what a sandbox has changed by now.
-std::pair<std::string, ChangeSet> Service::changesNamed(const std::string& name, Objects& objects) {
-    const auto handle = parseHandle(name);
-    if (handle && handle->kind == HandleKind::kChange) {
-        const Records records = existing().records();
-        const auto change =
-            handle->revision ? records.change(handle->number, *handle->revision) : records.change(handle->number);
-        if (!change) throw Error(ErrorCode::kNotFound, "there is no change '{}'", name);
-        return {fmt::format("{}.{}", changeHandle(change->id), change->revision),
-                ChangeSet::decode(objects.readAll(change->changeSet, kLargestChange))};
+std::pair<std::string, ChangeSet> Service::changesNamed(const fs::path& directory, const std::string& name,
+                                                        Objects& objects) {
+    if (namesChange(name)) {
+        ChangeView view = viewChange(directory, name);
+        return {fmt::format("{}.{}", changeHandle(view.change.id), view.change.revision), std::move(view.changes)};
     }
     const SandboxRecord record = sandbox(name);
     HarvestOptions options;
@@ -78,7 +56,11 @@ std::pair<std::string, ChangeSet> Service::changesNamed(const std::string& name,
 }
 
 CheckSummary Service::check(const fs::path& directory, const CheckWish& wish) {
-    const Pipeline pipeline = trustedPipeline(directory);
+    const ProjectRules project = rules(directory);
+    if (project.state == RulesState::kNone)
+        throw Error(ErrorCode::kNotFound, "there is no gradus.toml in {}", project.root.native())
+            .hint("`gradus init` writes one");
+    const Pipeline pipeline = pipelineInForce(project);
     const Stage& stage = stageOf(pipeline, wish.stage);
     Objects store = objects();
     CheckSummary summary{stage.name, "the work tree", {}, {}};
@@ -90,7 +72,7 @@ CheckSummary Service::check(const fs::path& directory, const CheckWish& wish) {
     tree.was = tree.now();
     tree.evidence.base = tree.was;
     if (wish.on) {
-        auto [subject, changes] = changesNamed(*wish.on, store);
+        auto [subject, changes] = changesNamed(directory, *wish.on, store);
         tree.changes = onto(tree.project, changes, subject, store);
         summary.subject = std::move(subject);
     }

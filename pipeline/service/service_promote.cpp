@@ -13,7 +13,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kMostLog = std::uint64_t{64} << 20;
-constexpr std::int64_t kLookedBack = 100;
 
 /// What holds where nobody wrote a file: the work tree, and no checks.
 constexpr std::string_view kWithoutFile = R"([pipeline]
@@ -32,27 +31,30 @@ RuleFiles inForce(const ProjectRules& rules) {
         throw Error(ErrorCode::kNotAllowed, "{}", *rules.lost).hint("read gradus.toml and run `gradus trust` again");
     if (rules.pinned) return *rules.pinned;
     if (rules.state == RulesState::kNone) return rulesWithoutFile();
-    throw Error(ErrorCode::kNotAllowed, "gradus.toml is not trusted yet: nothing of it runs")
-        .hint("read it, then run `gradus trust`");
+    throw Error(ErrorCode::kNotAllowed, "nothing of gradus.toml runs before a person trusted it")
+        .hint("read it, then `gradus trust`");
 }
 
 }  // namespace
+
+Pipeline Service::pipelineInForce(const ProjectRules& project) {
+    if (project.state == RulesState::kChanged)
+        around_.warn("the rules on disk differ from the trusted ones, which are used");
+    LoadResult loaded = load(inForce(project));
+    if (!loaded.pipeline)
+        throw Error(ErrorCode::kNotAllowed, "the trusted rules do not hold under this program and ceiling")
+            .hint("gradus policy lint");
+    return std::move(*loaded.pipeline);
+}
 
 Engine& Service::engine(const fs::path& directory) {
     if (room_ && room_->engine().project().root == projectRoot(directory)) return room_->engine();
     writing();
     const ProjectRules project = rules(directory);
-    if (project.state == RulesState::kChanged)
-        around_.warn("the rules on disk differ from the trusted ones, which are used");
-    const RuleFiles files = inForce(project);
-    LoadResult loaded = load(files);
-    if (!loaded.pipeline)
-        throw Error(ErrorCode::kNotAllowed, "the trusted rules do not hold under this program and ceiling")
-            .hint("gradus policy lint");
     EngineProject engineProject;
     engineProject.root = project.root;
-    engineProject.rules = rulesDigest(*loaded.pipeline);
-    engineProject.pipeline = std::move(*loaded.pipeline);
+    engineProject.pipeline = pipelineInForce(project);
+    engineProject.rules = rulesDigest(engineProject.pipeline);
     const ProjectIdentity identity = identify(project.root);
     if (const auto known = store_->records().findProject(identity))
         engineProject.id = *known;
@@ -87,25 +89,9 @@ std::size_t Service::needRecovery(const fs::path& directory) {
     return project ? gradus::needRecovery(store->records(), state(), *project) : 0;
 }
 
-// What was submitted before is not submitted again: the same bytes on the same ground are the same change.
-Change Service::submitOnce(const fs::path& directory, const ChangeSource& source) {
-    SubmitReport taken = submit(directory, {.source = source, .dryRun = true});
-    if (!taken.faults.empty() || taken.changes.empty())
-        throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
-                    taken.faults.empty() ? "nothing was changed" : taken.faults.front());
-    const Digest set = taken.changes.digest();
-    const auto project = writing().records().findProject(identify(projectRoot(directory)));
-    if (project)
-        for (const Change& change : writing().records().changes(*project, kLookedBack))
-            if (change.changeSet == set && change.base == taken.base.digest()) return change;
-    return *submit(directory, {.source = source}).change;
-}
-
 Change Service::changeToPromote(const fs::path& directory, const std::optional<std::string>& words) {
     if (!words) return submitOnce(directory, {.worktree = true});
-    const auto handle = parseHandle(*words);
-    const bool isChange = handle && handle->kind != HandleKind::kSandbox && handle->kind != HandleKind::kPromotion;
-    if (isChange) return viewChange(directory, *words).change;
+    if (namesChange(*words)) return viewChange(directory, *words).change;
     return submitOnce(directory, {.sandbox = *words});
 }
 

@@ -80,6 +80,35 @@ TEST_F(ChangesProgram, ExportsWhatGitAppliesToTheSameBytes) {
     EXPECT_EQ(again["changes"].size(), 4U);
 }
 
+TEST_F(ChangesProgram, MakesACommitOnABranchOfItsOwn) {
+    git("git checkout -q -b topic && git rm -q other && mkdir deep && echo '#!/bin/sh' > deep/run && chmod 755 "
+        "deep/run");
+    edit("one\ntwo\nthree\n");
+    git("git add -A && git commit -qm 'As it is' -m 'And why.'");
+    submit({"--commit", "topic"});
+    git("git checkout -q main");
+    writeBytes(project / "mine", "untouched\n");
+    const Ended made = run({"export", "c1", "--commit", "--json"});
+    ASSERT_EQ(made.exit, 0) << made.out << made.err;
+    EXPECT_EQ(made.json()["data"]["branch"], "gradus/c1.1");
+    EXPECT_EQ(git("git rev-parse gradus/c1.1^{tree} gradus/c1.1^"), git("git rev-parse topic^{tree} topic^"));
+    EXPECT_EQ(git("git log -1 --format=%B gradus/c1.1"), "As it is\n\nAnd why.\n\nGradus-Change: c1.1\n\n");
+    EXPECT_EQ(git("git status --porcelain"), "?? mine\n");
+    EXPECT_EQ(runJson({"export", "c1", "--commit"})["data"]["commit"], made.json()["data"]["commit"]);
+    git("git branch -q -f gradus/c1.1 main");
+    EXPECT_EQ(run({"export", "c1", "--commit"}).exit, 4) << "a branch is not moved";
+}
+
+TEST_F(ChangesProgram, MakesNoCommitOnWhatIsInNone) {
+    edit("not committed\n");
+    writeBytes(scratch / "l", R"([{"relative_path":"poem","operation":"modify","new_content":"on top\n"}])");
+    submit({"--files", (scratch / "l").native()});
+    const Ended ended = run({"export", "c1", "--commit"});
+    EXPECT_EQ(ended.exit, 4) << ended.out;
+    EXPECT_TRUE(has(ended.err, "'poem'")) << ended.err;
+    EXPECT_EQ(git("git branch --list 'gradus/*'"), "");
+}
+
 TEST_F(ChangesProgram, SubmitsAPatchAndListsAllThatDoesNotFit) {
     const std::string good = "--- a/poem\n+++ b/poem\n@@ -1 +1 @@\n-one\n+uno\n";
     writeBytes(scratch / "good", "Subject: [PATCH] Speak Latin\n\n" + good);
