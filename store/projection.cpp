@@ -4,6 +4,7 @@
 #include "store/event_index.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
+#include "store/race_records.h"
 #include "store/sandbox_projection.h"
 #include "store/stage_projection.h"
 #include "store/word_projection.h"
@@ -147,6 +148,8 @@ constexpr std::array kProjectors{
     Row{EventKind::kWorkHalted, projectHalted},
     Row{EventKind::kWorkResumed, projectResumed},
     Row{EventKind::kGateOverridden, projectGateOverridden},
+    Row{EventKind::kRaceStarted, projectRaceStarted},
+    Row{EventKind::kRaceEnded, projectRaceEnded},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

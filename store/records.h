@@ -10,6 +10,7 @@
 #include "store/model/evidence.h"
 #include "store/model/promotion.h"
 #include "store/project_identity.h"
+#include "store/race_records.h"
 #include "store/sandbox_records.h"
 #include "store/sql.h"
 #include "store/word_records.h"
@@ -77,6 +78,7 @@ class Records {
 
     SandboxRecords sandboxes() const { return SandboxRecords(*sql_); }
     WordRecords words() const { return WordRecords(*sql_); }
+    RaceRecords races() const { return RaceRecords(*sql_); }
 
     StoreCounts counts() const;
     /// Every object that a row names, and the rules that were ever trusted. Objects named inside those objects are the

@@ -46,6 +46,8 @@ constexpr std::array kTables{
     TableQuery{"halt", "select seq, project, actor, halted_at, seq from halt order by seq"},
     TableQuery{"gate_override",
                "select seq, promotion, gate, actor, roles, given_at, seq from gate_override order by seq"},
+    TableQuery{"race",
+               "select id, project, actor, owner, outcome, change, started_at, ended_at, seq from race order by id"},
     TableQuery{"sandbox",
                "select id, project, actor, kind, ended, base, since_s, since_ns, layer, forked_from, owner, "
                "lifetime_ms, created_at, used_at, ended_at, change_set, name_seq, seq from sandbox order by id"},

@@ -30,9 +30,10 @@ std::optional<Problem> problemOf(const StageReport& report);
 std::vector<std::string> nextAfter(const StageReport& report);
 
 class Service;
-/// For verbs that end in a sandbox: what it changed goes into the work tree, or as far as the pipeline goes.
-Result applySandbox(Service& service, Context& context, const std::string& sandbox);
-Result promoteSandbox(Service& service, Context& context, const std::string& sandbox);
+/// For verbs that end in a sandbox or a change: it goes into the work tree, or up to a stage, by default the last.
+Result applyNamed(Service& service, Context& context, const std::string& what);
+Result promoteNamed(Service& service, Context& context, const std::string& what,
+                    const std::optional<std::string>& to = {});
 
 /// What is seen while promotions are driven: on a terminal the stages from left to right and the checks of the one at
 /// work, painted anew in place; elsewhere plain lines.

@@ -73,7 +73,9 @@ Value listOf(ValueType type, const std::vector<std::string>& texts) {
     return list;
 }
 
-SandboxWish wishOf(const Context& context, std::string_view verb) {
+}  // namespace
+
+SandboxWish sandboxWishOf(const Context& context, std::string_view verb) {
     SandboxWish wish;
     wish.policy = context.arguments.value("policy");
     takeLimits(context, verb, wish.asked);
@@ -88,8 +90,6 @@ SandboxWish wishOf(const Context& context, std::string_view verb) {
         wish.asked.set("requires", listOf(ValueType::kChoiceList, names));
     return wish;
 }
-
-}  // namespace
 
 std::vector<Option> commandOptions() {
     std::vector<Option> options;
@@ -115,7 +115,7 @@ std::vector<Option> commandOptions() {
 
 RunningCommand::RunningCommand(Context& context, std::string_view verb)
     : context_(context),
-      wish_(wishOf(context, verb)),
+      wish_(sandboxWishOf(context, verb)),
       filterOut_(context.host.terminal().outIsTerminal && !context.arguments.flag("raw")),
       filterErr_(context.host.terminal().errIsTerminal && !context.arguments.flag("raw")) {}
 

@@ -12,6 +12,9 @@ namespace gradus {
 /// The options of every verb that runs a command in a sandbox.
 std::vector<Option> commandOptions();
 
+/// What those options say.
+SandboxWish sandboxWishOf(const Context& context, std::string_view verb);
+
 /// One command on its way: the caller's words, its output as it comes, its interruption. Watches for signals as long as
 /// it lives.
 class RunningCommand {

@@ -44,7 +44,7 @@ using Handler = std::function<Result(Context&)>;
 
 /// One row of the table of verbs: everything that the parser, the help and the completions know about it.
 struct Verb {
-    std::string_view words;  ///< "audit verify"; never the beginning of another verb's words
+    std::string_view words;  ///< "audit verify"; the longest that fits is meant
     Group group;
     std::string_view summary;  ///< one line without a full stop
     std::vector<Example> examples;

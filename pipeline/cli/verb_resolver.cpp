@@ -31,7 +31,7 @@ class Resolver {
         : verbs_(verbs), words_(words), wantsHelp_(hasOption(words, "--help") || hasOption(words, "-h")) {}
 
     VerbCall resolve() {
-        while (verb_ == nullptr && at_ < words_.size() && words_[at_] != "--") step();
+        while ((verb_ == nullptr || goesOn()) && at_ < words_.size() && words_[at_] != "--") step();
         // Nothing at all: where this project stands is what most people want to know.
         if (path_.empty() && at_ == words_.size()) verb_ = verbs_.find("status");
         if (wantsHelp_ || verb_ == nullptr) return helpCall();
@@ -40,6 +40,9 @@ class Resolver {
     }
 
   private:
+    // A verb may be the beginning of another one's words: "race show" is not a race of "show".
+    bool goesOn() const { return at_ < words_.size() && verbs_.find(joinWords(path_, words_[at_])) != nullptr; }
+
     void step() {
         const std::string& word = words_[at_++];
         if (path_.empty() && (word == "--version" || word == "-V")) {

@@ -26,6 +26,8 @@ std::vector<Verb> rulesVerbs(const OpenService& open);
 std::vector<Verb> storeVerbs(const OpenService& open);
 /// try
 std::vector<Verb> tryVerbs(const OpenService& open);
+/// race, race ls, race show
+std::vector<Verb> raceVerbs(const OpenService& open);
 /// sandbox new, exec, list, show, snapshot, restore, fork, diff, rm
 std::vector<Verb> sandboxVerbs(const OpenService& open);
 /// submit, ls, show, diff, export, rebase

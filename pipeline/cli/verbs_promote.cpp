@@ -157,7 +157,9 @@ Result bring(Service& service, Context& context, const std::optional<std::string
         return {.exit = Exit::kFailed,
                 .data = {{"change", {{"id", changeHandle(change.id)}}}},
                 .problem = std::move(problem)};
-    const bool dry = context.arguments.verb().words != "try" && context.arguments.flag("dry-run");
+    const auto& options = context.arguments.verb().options;
+    const bool canDryRun = std::ranges::find(options, kDryRun.name, &Option::name) != options.end();
+    const bool dry = canDryRun && context.arguments.flag("dry-run");
     return dry ? dryRun(service, context, change, to) : climb(service, context, change, to, interrupt);
 }
 
@@ -283,12 +285,12 @@ Result adopt(Service& service, Context& context) {
 
 }  // namespace
 
-Result applySandbox(Service& service, Context& context, const std::string& sandbox) {
-    return bring(service, context, sandbox, workTreeStage(service.engine(context.host.directory())));
+Result applyNamed(Service& service, Context& context, const std::string& what) {
+    return bring(service, context, what, workTreeStage(service.engine(context.host.directory())));
 }
 
-Result promoteSandbox(Service& service, Context& context, const std::string& sandbox) {
-    return bring(service, context, sandbox, lastStage(service.engine(context.host.directory())));
+Result promoteNamed(Service& service, Context& context, const std::string& what, const std::optional<std::string>& to) {
+    return bring(service, context, what, to ? *to : lastStage(service.engine(context.host.directory())));
 }
 
 std::vector<Verb> promoteVerbs(const OpenService& open) {

@@ -95,8 +95,8 @@ Result tryCommand(Service& service, Context& context) {
         return tried;
     }
     const std::string sandbox = tried.data["sandbox"]["id"];
-    Result climbed = context.arguments.flag("apply") ? applySandbox(service, context, sandbox)
-                                                     : promoteSandbox(service, context, sandbox);
+    Result climbed = context.arguments.flag("apply") ? applyNamed(service, context, sandbox)
+                                                     : promoteNamed(service, context, sandbox);
     tried.data["climb"] = std::move(climbed.data);
     climbed.data = std::move(tried.data);
     return climbed;

@@ -10,6 +10,7 @@
 #include "pipeline/engine/engine.h"
 #include "pipeline/service/blame.h"
 #include "pipeline/service/changes.h"
+#include "pipeline/service/races.h"
 #include "pipeline/service/words.h"
 #include "plugins/api/isolation.h"
 #include "plugins/host/machine.h"
@@ -295,6 +296,15 @@ class Service {
     /// records nothing but the executions.
     CheckSummary check(const std::filesystem::path& directory, const CheckWish& wish);
 
+    // Races
+    /// Several approaches at once, compared; the winner is submitted. Throws Error for a candidate that cannot take
+    /// part, before anything is run.
+    RaceReport race(const std::filesystem::path& directory, const RaceWish& wish);
+    /// Of this project, newest first.
+    std::vector<RaceView> races(const std::filesystem::path& directory, std::int64_t limit);
+    /// By handle (`r3`), or `@` for the newest. Throws Error(kNotFound).
+    RaceView raceNamed(const std::filesystem::path& directory, const std::string& words);
+
     // Audit
     /// Throws Error(kNotFound) where there is no log.
     AuditVerdict verifyAudit(const VerifyProgress& progress);
@@ -343,6 +353,13 @@ class Service {
     /// What a handle or name stands for, as people call it, and what it changes.
     std::pair<std::string, ChangeSet> changesNamed(const std::filesystem::path& directory, const std::string& name,
                                                    Objects& objects);
+    ChangeSet givenChange(const std::filesystem::path& directory, const RaceWish::Entrant& entrant, Objects& objects);
+    std::vector<Candidate> candidatesOf(const std::filesystem::path& directory, const RaceWish& wish, Objects& objects);
+    RaceJudge judgeOf(const std::filesystem::path& directory, const RaceWish& wish, Objects& objects);
+    RaceOutcome outcomeOf(const RaceReport& report, const BaseFingerprint& base, const RaceWish& wish,
+                          const std::filesystem::path& root) const;
+    Change submitWinner(const std::filesystem::path& directory, const RaceWish& wish, const RaceReport& report);
+    void hideWhatIsWritten(const ProjectRules& project, CommandRequest& request) const;
     struct SandboxRules;
     SandboxRules sandboxRulesFor(const std::filesystem::path& directory, const SandboxWish& wish);
     CommandRequest confined(const std::filesystem::path& directory, const RunWords& words, const SandboxRules& rules);

@@ -32,6 +32,7 @@ void notePlan(const CommandRequest& command, const CloneRequest& request, const 
               ExecutionReport& report) {
     report.home = plan.home;
     report.notes = plan.notes;
+    report.notes.insert(report.notes.end(), command.remarks.begin(), command.remarks.end());
     if (command.arguments.empty()) return;
     if (auto line = resolvesDifferently(plan, request, command.arguments.front()))
         report.notes.push_back(std::move(*line));
@@ -208,6 +209,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
         source.repositories.push_back({{trial.sandbox_->upper(part)}, base});
     HarvestOptions options;
     options.withIgnored = request.withIgnored;
+    options.keep = request.contents;
     options.maxEntries = request.mostChanges;
     try {
         trial.harvest_ = harvest(source, options);

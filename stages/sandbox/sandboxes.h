@@ -41,6 +41,7 @@ struct CommandRequest {
     std::function<void(Stream, std::string_view)> live;
     Milliseconds grace{0};
     std::stop_token cancel;
+    std::vector<std::string> remarks;  ///< for the report's notes
 };
 
 /// What becomes of a transient sandbox once its command has ended.
@@ -60,6 +61,8 @@ struct TryRequest {
     std::optional<std::string> name;
     std::optional<Milliseconds> lifetime;
     bool withIgnored = false;
+    /// Where the new contents go; without it they are hashed and not kept.
+    Objects* contents = nullptr;
     /// Of paths that are looked at for changes; beyond it they are not listed, but kept.
     std::uint64_t mostChanges = HarvestOptions{}.maxEntries;
 };

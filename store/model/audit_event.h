@@ -55,6 +55,8 @@ enum class EventKind {
     kWorkHalted,
     kWorkResumed,
     kGateOverridden,
+    kRaceStarted,
+    kRaceEnded,
 };
 
 inline constexpr std::array kEventKinds{
@@ -97,6 +99,8 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kWorkHalted, "work.halted"},
     Name<EventKind>{EventKind::kWorkResumed, "work.resumed"},
     Name<EventKind>{EventKind::kGateOverridden, "gate.overridden"},
+    Name<EventKind>{EventKind::kRaceStarted, "race.started"},
+    Name<EventKind>{EventKind::kRaceEnded, "race.ended"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

@@ -13,7 +13,8 @@ struct Letter {
     HandleKind kind;
 };
 constexpr std::array kLetters{Letter{'c', HandleKind::kChange}, Letter{'s', HandleKind::kSandbox},
-                              Letter{'p', HandleKind::kPromotion}, Letter{'e', HandleKind::kExecution}};
+                              Letter{'p', HandleKind::kPromotion}, Letter{'e', HandleKind::kExecution},
+                              Letter{'r', HandleKind::kRace}};
 constexpr std::size_t kShortestPrefix = 6;
 
 std::optional<std::int64_t> positiveNumber(std::string_view text) {

@@ -72,6 +72,7 @@ class ProgramTest : public testing::Test {
         ~Running() { stop(SIGKILL); }
 
         std::string outSoFar() const { return bytesOf(out_); }
+        std::string errSoFar() const { return bytesOf(err_); }
         Ended wait() {
             int status = 0;
             ::waitpid(std::exchange(pid_, 0), &status, 0);

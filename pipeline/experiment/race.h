@@ -1,0 +1,117 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "stages/sandbox/sandboxes.h"
+#include "store/model/change_set.h"
+#include "store/model/names.h"
+#include "store/model/promotion.h"
+#include "store/objects.h"
+
+namespace gradus {
+
+/// One approach: a command that makes a change in a sandbox of its own, or a change that is there already.
+struct Candidate {
+    std::string name;
+    std::string source;                 ///< as it was written
+    std::optional<TryRequest> command;  ///< none: `given` is the change
+    ChangeSet given;                    ///< onto the project as it is, its contents stored
+};
+
+/// What became of a candidate.
+enum class Standing {
+    kPassed,   ///< every check passed
+    kFailed,   ///< its command or a check said no
+    kEmpty,    ///< it changed nothing
+    kErrored,  ///< it could not be run or judged
+    kStopped,  ///< another one had passed, the time was up, or somebody cancelled
+};
+
+inline constexpr std::array kStandings{
+    Name<Standing>{Standing::kPassed, "passed"},   Name<Standing>{Standing::kFailed, "failed"},
+    Name<Standing>{Standing::kEmpty, "empty"},     Name<Standing>{Standing::kErrored, "errored"},
+    Name<Standing>{Standing::kStopped, "stopped"},
+};
+
+struct RaceCheck {
+    std::string name;
+    Cause verdict = Cause::kErrored;
+    std::string reason;
+    std::int64_t wallMs = 0;
+    std::optional<std::int64_t> execution;
+};
+
+/// A candidate and how it did. Sizes are of its change: lines where it can be said in lines.
+struct RaceEntry {
+    std::string name;
+    std::string source;
+    Standing standing = Standing::kStopped;
+    std::string reason;  ///< a line for a person, where it did not pass
+    std::vector<RaceCheck> checks;
+    ChangeSet changes;
+    std::uint64_t added = 0;
+    std::uint64_t removed = 0;
+    std::vector<std::pair<std::string, std::size_t>> overlap;  ///< other candidates that touch paths of it: how many
+    std::int64_t wallMs = 0;                                   ///< of its command and its checks
+    std::int64_t cpuMs = 0;                                    ///< of its command
+    std::int64_t peakMemoryBytes = 0;
+    std::optional<std::int64_t> execution;
+    std::optional<std::int64_t> sandbox;  ///< kept as evidence
+
+    std::size_t checksPassed() const;
+};
+
+nlohmann::json entryJson(const RaceEntry& entry);
+
+/// What candidates are compared by, the first that tells them apart.
+enum class RankBy { kFailures, kPassed, kSize, kTime, kCpu, kMemory };
+
+inline constexpr std::array kRankings{
+    Name<RankBy>{RankBy::kFailures, "failures"}, Name<RankBy>{RankBy::kPassed, "passed"},
+    Name<RankBy>{RankBy::kSize, "size"},         Name<RankBy>{RankBy::kTime, "time"},
+    Name<RankBy>{RankBy::kCpu, "cpu"},           Name<RankBy>{RankBy::kMemory, "memory"},
+};
+
+/// Best first: those that passed before all others, then by `by`, then in the order they were given.
+void rank(std::vector<RaceEntry>& entries, const std::vector<RankBy>& by);
+
+/// Several approaches at once, each in a sandbox of its own over one project, each judged by the same checks over the
+/// tree that it would leave. All sandboxes are transient until they are kept: a race that dies leaves nothing.
+class Race {
+  public:
+    struct Surroundings {
+        Sandboxes& sandboxes;
+        Objects& objects;
+        std::filesystem::path project;  ///< real path
+        /// Every check over the project with the change. Called from several threads at once.
+        std::function<std::vector<RaceCheck>(const ChangeSet&, std::stop_token)> judge;
+        /// Told when a candidate starts, has its change and is judged; called one at a time, from any thread.
+        std::function<void(const RaceEntry&, std::string_view)> tell = [](const RaceEntry&, std::string_view) {};
+    };
+    struct Rules {
+        std::size_t atOnce = 2;
+        bool stopAtFirstPass = false;
+        std::optional<Milliseconds> budget;  ///< of time on the clock, for all of them
+    };
+    Race(Surroundings surroundings, Rules rules);
+    ~Race();
+    Race(const Race&) = delete;
+    Race& operator=(const Race&) = delete;
+
+    /// In the order of the candidates.
+    std::vector<RaceEntry> run(const std::vector<Candidate>& candidates, const std::stop_token& cancel);
+    /// Keeps the sandbox of an entry of the last run, if there is something to keep, and says which it is.
+    void keep(RaceEntry& entry, const std::string& name, Milliseconds lifetime);
+
+  private:
+    struct Running;
+    std::unique_ptr<Running> running_;
+};
+
+}  // namespace gradus
