@@ -98,7 +98,7 @@ SnapshotRecord SandboxWriter::snapshot(std::int64_t sandbox, const std::string& 
     const SandboxRecord record = living(sandbox);
     if (records_.snapshot(sandbox, name))
         throw Error(ErrorCode::kUsage, "sandbox s{} has a snapshot '{}' already", sandbox, name)
-            .hint("give another name, or remove that one first");
+            .hint("give another name");
     const std::int64_t id = records_.nextSnapshot();
     EventDraft draft = about(EventKind::kSandboxSnapshotted, sandbox);
     draft.fields.set("snapshot", id).set("layer", record.layer).set("next", records_.nextLayer());

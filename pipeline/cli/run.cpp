@@ -52,7 +52,7 @@ class Run {
         try {
             return callVerb();
         } catch (const Error& error) {
-            return {.exit = faceOf(error.code()).exit, .problem = problemOf(error)};
+            return {.exit = exitOf(error), .problem = problemOf(error)};
         } catch (const ReaderGone&) {
             return {.exit = Exit::kReaderGone, .streamed = true};
         } catch (const std::bad_alloc&) {
@@ -64,6 +64,12 @@ class Run {
         }
     }
 
+    // Where a command's own code is passed through, nothing but 125 says that it never ran.
+    Exit exitOf(const Error& error) const {
+        const Exit exit = faceOf(error.code()).exit;
+        return runsCommand_ && exit != Exit::kUsage ? Exit::kSetupFailed : exit;
+    }
+
     static Result bug(std::string_view what) {
         return {.exit = Exit::kInfrastructure,
                 .problem = Problem{"bug", fmt::format("this is a bug in gradus: {}", what),
@@ -73,6 +79,7 @@ class Run {
     Result callVerb() {
         const VerbCall call = resolveVerb(verbs_, words_);
         name_ = call.verb->words;
+        runsCommand_ = call.verb->command.has_value();
         const Arguments arguments = parseArguments(call);
         if (const auto directory = arguments.value("directory")) host_.enterDirectory(*directory);
         const Terminal terminal = host_.terminal();
@@ -114,6 +121,7 @@ class Run {
     Face face_;
     Presenter presenter_;
     std::string_view name_;
+    bool runsCommand_ = false;
 };
 
 }  // namespace

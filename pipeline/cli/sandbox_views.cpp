@@ -203,7 +203,9 @@ Exit exitOf(const ExecutionReport& report) {
             return report.failure->error == ENOENT ? Exit::kNoSuchCommand : Exit::kNotExecutable;
         }
         default:
-            if (run.exitCode) return passedThrough(*run.exitCode);
+            // A command may end well although something of it was killed: that is no success.
+            if (run.exitCode && (*run.exitCode != 0 || run.verdict == Verdict::kOk))
+                return passedThrough(*run.exitCode);
             return passedThrough(kShellsSignalBase + run.signal.value_or(SIGKILL));
     }
 }

@@ -44,6 +44,8 @@ Result create(Service& service, Context& context) {
                           .name = context.arguments.value("name"),
                           .commit = context.arguments.value("commit"),
                           .lifetime = durationOption(context, "sandbox new", "lifetime")};
+    if (request.lifetime && request.lifetime->count() <= 0)
+        throw usageError("sandbox new", "--lifetime must be more than nothing");
     if (!request.lifetime) request.lifetime = service.sandboxLifetime(context.host.directory());
     const SandboxRecord record = service.sandboxes().create(request);
     return {.data = {{"sandbox", sandboxJson(record)}},
@@ -169,8 +171,9 @@ Result remove(Service& service, Context& context) {
     const Interrupt interrupt;
     Json removed = Json::array();
     std::string text;
-    for (const std::string& word : context.arguments.positionals("SANDBOX")) {
-        const SandboxRecord record = service.sandbox(word);
+    std::vector<SandboxRecord> records;
+    for (const std::string& word : context.arguments.positionals("SANDBOX")) records.push_back(service.sandbox(word));
+    for (const SandboxRecord& record : records) {
         service.sandboxes().remove(record.id, patienceOf(context, interrupt, "sandbox rm"));
         removed.push_back(sandboxHandle(record.id));
         text += fmt::format("removed {}\n", label(record));

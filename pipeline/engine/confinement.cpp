@@ -91,6 +91,13 @@ void refuseUnbuilt(const Settings& settings) {
             .hint("leave `services` out of the check");
 }
 
+std::vector<std::string> hiddenBy(const Settings& settings) {
+    std::vector<std::string> patterns = settings.list("hide");
+    for (std::string& pattern : patterns)
+        while (pattern.starts_with("./")) pattern.erase(0, 2);
+    return patterns;
+}
+
 // A policy's list is the most that may be shown; without one it forbids nothing.
 bool mayShow(const Settings& policy, const fs::path& project, const fs::path& path) {
     const std::vector<fs::path> most = shownBy(policy, project);
@@ -103,7 +110,7 @@ CommandRequest confinedBy(const Settings& settings) {
     refuseUnbuilt(settings);
     CommandRequest request;
     request.passed = settings.list("env");
-    request.hide = settings.list("hide");
+    request.hide = hiddenBy(settings);
     request.limits = limitsOf(settings);
     request.network = networkOf(settings);
     addGuarantees(settings, "requires", request.required);
@@ -117,7 +124,7 @@ CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const
     CommandRequest request = confinedBy(check.settings);
     request.directory = (project / check.settings.text("directory")).lexically_normal();
     if (!request.directory.has_filename()) request.directory = request.directory.parent_path();
-    request.hide = pipeline.sandbox.list("hide");
+    request.hide = hiddenBy(pipeline.sandbox);
     request.hiddenPaths = targetsOf(pipeline, project);
     for (const fs::path& path : shownBy(pipeline.sandbox, project))
         if (mayShow(stage.policy.settings, project, path)) request.show.push_back(path);

@@ -64,6 +64,8 @@ Store& Service::writing() {
     if (!store_ || !writable_) {
         store_.emplace(Store::openForWriting(state(), {.clock = around_.clock, .random = around_.random}));
         writable_ = true;
+        if (!store_->hasKey())
+            around_.warn("the audit key is gone: new events are not signed until `gradus audit reanchor`");
     }
     return *store_;
 }

@@ -1,6 +1,7 @@
 #include "pipeline/engine/confinement.h"
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
+#include "stages/sandbox/proofs.h"
 
 namespace gradus {
 
@@ -9,7 +10,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string_view rulesRemark(const ProjectRules& rules) {
-    if (rules.state == RulesState::kUntrusted) return "gradus.toml is not trusted, so its [sandbox] is not used";
+    if (rules.state == RulesState::kUntrusted)
+        return "gradus.toml is not trusted, so nothing of its [sandbox] is used but what it hides";
     if (rules.state == RulesState::kChanged) return "the rules on disk differ from the trusted ones, which are used";
     return {};
 }
@@ -25,6 +27,9 @@ struct Service::SandboxRules {
 
 Service::SandboxRules Service::sandboxRulesFor(const fs::path& directory, const SandboxWish& wish) {
     SandboxRules found{rules(directory), {}};
+    if (found.project.lost)
+        throw Error(ErrorCode::kNotAllowed, "{}", *found.project.lost)
+            .hint("read gradus.toml and run `gradus trust` again");
     found.settings = sandboxRules(found.files(), wish, around_.vocabulary, readCeiling(around_.ceiling));
     return found;
 }
@@ -33,9 +38,29 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
     return confined(directory, words, sandboxRulesFor(directory, words.wish));
 }
 
+// To hide more than was trusted harms nobody; to show what somebody meant to hide does.
+void Service::hideWhatIsWritten(const ProjectRules& project, CommandRequest& request) const {
+    if (!project.onDisk || project.state == RulesState::kTrusted) return;
+    try {
+        for (std::string& pattern :
+             confinedBy(sandboxRules(&*project.onDisk, {}, around_.vocabulary, readCeiling(around_.ceiling))).hide)
+            request.hide.push_back(std::move(pattern));
+    } catch (const Error&) {
+        return;  // not yet fit to be trusted: `gradus policy lint` says why
+    }
+}
+
 CommandRequest Service::confined(const fs::path& directory, const RunWords& words, const SandboxRules& rules) {
-    if (const auto remark = rulesRemark(rules.project); !remark.empty()) around_.warn(std::string(remark));
     CommandRequest request = confinedBy(rules.settings);
+    if (const auto remark = rulesRemark(rules.project); !remark.empty()) request.remarks.emplace_back(remark);
+    hideWhatIsWritten(rules.project, request);
+    const bool asked = words.wish.asked.has("network");
+    if (const auto given = lowered(request); !given.empty() && !asked) {
+        std::string names;
+        for (const Guarantee guarantee : given)
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", guaranteeName(guarantee));
+        request.remarks.push_back(fmt::format("the rules give up {}", names));
+    }
     request.show = shownBy(rules.settings, rules.project.root);
     request.arguments = words.command;
     request.directory = fs::canonical(directory);

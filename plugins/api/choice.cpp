@@ -117,7 +117,7 @@ IsolationBackend& chooseBackend(const std::vector<IsolationBackend*>& backends, 
     for (IsolationBackend* backend : backends) {
         Shortfall shortfall = shortfallOf(*backend, demand, probe);
         if (shortfall.lacks.empty()) return *backend;
-        reasons += fmt::format("\n  {} lacks {}", backend->name(), shortfall.text());
+        reasons += fmt::format("{}{} lacks {}", reasons.empty() ? " " : "; ", backend->name(), shortfall.text());
         for (std::string& cure : shortfall.cures)
             if (std::find(cures.begin(), cures.end(), cure) == cures.end()) cures.push_back(std::move(cure));
     }

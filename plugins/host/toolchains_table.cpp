@@ -42,8 +42,8 @@ std::string toolchain(const toml::table& table, std::size_t number, std::string&
     std::string arrays;
     std::string row = fmt::format("    {{\"{}\"", *name);
     for (std::size_t i = 0; i < std::size(kLists); ++i) {
-        arrays += array(fmt::format("kList{}_{}", number, i), texts(table, kLists[i]));
-        row += fmt::format(", kList{}_{}", number, i);
+        arrays += array(fmt::format("kRow{}List{}", number, i), texts(table, kLists[i]));
+        row += fmt::format(", kRow{}List{}", number, i);
     }
     rows += row + "},\n";
     return arrays;

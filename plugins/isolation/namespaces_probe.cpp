@@ -113,7 +113,7 @@ ProbeResult NamespacesBackend::probe() {
                              {Guarantee::kCpuLimit, [&] { return exam.cpuLimit(); }},
                              {Guarantee::kDiskLimit, [&] { return exam.diskLimit(); }}});
     result.proofs.push_back(
-        {Guarantee::kSeparateKernel, false, "the sandbox speaks to the host's kernel", "use the backend gvisor"});
+        {Guarantee::kSeparateKernel, false, "the sandbox speaks to the host's kernel", ""});
     return result;
 }
 

@@ -63,7 +63,7 @@ ProbeResult ProcessBackend::probe() {
     result.proofs.push_back(never(Guarantee::kPrivateProcesses, "processes of the host are in view"));
     result.proofs.push_back(never(Guarantee::kDiskLimit, "what is written lies on the host's file systems"));
     result.proofs.push_back(
-        {Guarantee::kSeparateKernel, false, "the command speaks to the host's kernel", "use the backend gvisor"});
+        {Guarantee::kSeparateKernel, false, "the command speaks to the host's kernel", ""});
     return result;
 }
 

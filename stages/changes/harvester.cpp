@@ -293,7 +293,7 @@ bool Harvester::countIgnored(Visit& visit, const Subject& subject) {
 }
 
 void Harvester::pushDirectory(const Visit& visit, const Subject& subject, std::optional<Entry> before) {
-    Place place{.path = subject.path, .base = subject.base, .before = std::move(before), .trusted = visit.trusted};
+    Place place{.path = subject.path, .base = subject.base, .before = before, .trusted = visit.trusted};
     place.shines = visit.shines;
     place.scope = visit.scope;
     place.ignored = subject.ignored;

@@ -102,7 +102,7 @@ void noteOwner(CloneDraft& draft) {
 // Before Linux 6.6 a tmpfs has no user attributes, and /dev/shm is one.
 void noteOldMemoryLayer(CloneDraft& draft) {
     if (isMachineRoot() || draft.request.upper || takesUserAttributes("/dev/shm")) return;
-    draft.notes.push_back(
+    draft.notes.emplace_back(
         "this kernel cannot mark a replaced directory in memory (Linux 6.6 can): removing a directory of the project "
         "fails with an I/O error; a sandbox that is kept has its layers on disk");
 }

@@ -125,7 +125,7 @@ void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Pat
         inside_->read([&](const Records& records) { return records.sandboxes().snapshot(sandbox, name); });
     if (!snapshot)
         throw Error(ErrorCode::kNotFound, "sandbox s{} has no snapshot '{}'", sandbox, printable(name))
-            .hint("`gradus sandbox list` shows its snapshots");
+            .hint("`gradus sandbox show` lists its snapshots");
     const auto chain =
         inside_->read([&](const Records& records) { return records.sandboxes().chain(snapshot->layer); });
     std::set<std::int64_t> known;

@@ -61,7 +61,7 @@ SandboxLock::SandboxLock(const std::filesystem::path& path, const std::string& s
         std::this_thread::sleep_for(nap);
     }
     throw Error(ErrorCode::kBusy, "sandbox {} is busy: {}", sandbox, busyText(path))
-        .hint("wait for it to end (`--wait`), or fork the sandbox");
+        .hint("wait for it to end (`--wait`)");
 }
 
 // Said, not left to closing: a child that another thread is just starting has a copy of the descriptor until its exec.

@@ -339,11 +339,11 @@ void SupervisedRun::report(const rusage& usage) {
     ended.cpuNanos = std::max(nanosOf(usage.ru_utime) + nanosOf(usage.ru_stime), watchedCpu_);
     if (counters.cpuNanos && before_.cpuNanos) ended.cpuNanos = *counters.cpuNanos - *before_.cpuNanos;
     ended.memoryPeak = counters.memoryPeak.value_or(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
-    reportLimits(ended, counters);
+    reportLimits(ended, counters, usage);
     sendFrame(context_.control, JailMessage::kEnded, encode(ended));
 }
 
-void SupervisedRun::reportLimits(JailEnded& ended, const CgroupCounters& counters) const {
+void SupervisedRun::reportLimits(JailEnded& ended, const CgroupCounters& counters, const rusage& usage) const {
     const auto peak = [&](LimitName name) -> std::optional<std::uint64_t>& {
         return ended.peaks[static_cast<std::size_t>(name)];
     };
@@ -352,7 +352,7 @@ void SupervisedRun::reportLimits(JailEnded& ended, const CgroupCounters& counter
     peak(LimitName::kCpuTime) = ended.cpuNanos / kMilli;
     peak(LimitName::kMemory) = counters.memoryPeak ? counters.memoryPeak : std::optional(ended.memoryPeak);
     if (heldBy(LimitName::kMemory) == Enforcer::kWatch)
-        peak(LimitName::kMemory) = std::max(watchedMemory_, ended.memoryPeak);
+        peak(LimitName::kMemory) = std::max(watchedMemory_, static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
     tripped(LimitName::kWallTime) = reason_ == JailEnd::kWallTime;
     tripped(LimitName::kCpuTime) = reason_ == JailEnd::kCpuTime || (ended.signalled && ended.status == SIGXCPU);
     tripped(LimitName::kMemory) = ended.oom || reason_ == JailEnd::kMemory;

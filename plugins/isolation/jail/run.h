@@ -67,7 +67,7 @@ class SupervisedRun {
     void end(JailEnd reason);
     void kill();
     void report(const rusage& usage);
-    void reportLimits(JailEnded& ended, const CgroupCounters& counters) const;
+    void reportLimits(JailEnded& ended, const CgroupCounters& counters, const rusage& usage) const;
     std::optional<std::uint64_t> limitOf(LimitName name) const;
     Enforcer heldBy(LimitName name) const { return context_.enforcers[static_cast<std::size_t>(name)]; }
 

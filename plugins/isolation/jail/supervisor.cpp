@@ -241,8 +241,11 @@ void Supervisor::askForScope() {
 // Groups are made before the host's tree is out of view, and again only when another sandbox needs others.
 Attempt Supervisor::holdLimits() {
     const std::optional<Limit>& disk = setup_.limits[LimitName::kDisk];
-    // Pages of the scratch space are charged as memory: room for both, or the disk limit would be an early death.
-    const std::uint64_t scratch = disk && scratchHoldsDisk() ? disk->value : 0;
+    const std::optional<Limit>& memory = setup_.limits[LimitName::kMemory];
+    // Pages of the scratch space are charged as memory: room for both, or the disk limit would be an early death. Where
+    // the memory limit is insisted on, the death is what was asked for.
+    const bool exact = memory && memory->required;
+    const std::uint64_t scratch = disk && scratchHoldsDisk() && !exact ? disk->value : 0;
     if (!tools_ || setup_.limits != cgroupLimits_ || scratch != cgroupScratch_) {
         cgroupLimits_ = setup_.limits;
         cgroupScratch_ = scratch;
@@ -257,7 +260,9 @@ Attempt Supervisor::holdLimits() {
         const LimitName name = static_cast<LimitName>(i);
         if (!setup_.limits[name]) continue;
         enforcers_[i] = cgroups_->enforcer(name);
-        if (enforcers_[i] == Enforcer::kNone) enforcers_[i] = standIn(name);
+        // The group holds memory and scratch space together; what is memory of these is watched.
+        const bool shared = name == LimitName::kMemory && scratch > 0;
+        if (enforcers_[i] == Enforcer::kNone || shared) enforcers_[i] = standIn(name);
     }
     return checkLimits();
 }
