@@ -243,7 +243,9 @@ Harvest Sandboxes::diff(std::int64_t sandbox, const HarvestOptions& options, con
 }
 
 void Sandboxes::Inside::end(const HeldSandbox& held, SandboxEnd reason, const std::optional<Digest>& changeSet) {
-    write([&](SandboxWriter& writer, Writer&) { writer.end(held.record.id, reason, changeSet); });
+    // Whoever removes something from a full disk must not be refused for want of space.
+    write([&](SandboxWriter& writer, Writer&) { writer.end(held.record.id, reason, changeSet); },
+          Store::Urgency::kVital);
     held.lock.removeFile();
 }
 

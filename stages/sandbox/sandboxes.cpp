@@ -39,12 +39,14 @@ void checkName(const std::optional<std::string>& name, std::string_view what) {
             .hint("give a name that is not a letter and a number, nor hexadecimal");
 }
 
-void Sandboxes::Inside::write(const std::function<void(SandboxWriter&, Writer&)>& work) {
+void Sandboxes::Inside::write(const std::function<void(SandboxWriter&, Writer&)>& work, Store::Urgency urgency) {
     const std::lock_guard guard(mutex);
-    around.store().write([&](Writer& writer) {
-        SandboxWriter sandboxes(writer, writer.actor(around.actor));
-        work(sandboxes, writer);
-    });
+    around.store().write(
+        [&](Writer& writer) {
+            SandboxWriter sandboxes(writer, writer.actor(around.actor));
+            work(sandboxes, writer);
+        },
+        urgency);
 }
 
 const Layers& Sandboxes::Inside::layers() {

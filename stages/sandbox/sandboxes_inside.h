@@ -48,7 +48,8 @@ struct Sandboxes::Inside {
         return work(around.store().records());
     }
     /// One durable transaction, by the one who is asking.
-    void write(const std::function<void(SandboxWriter&, Writer&)>& work);
+    void write(const std::function<void(SandboxWriter&, Writer&)>& work,
+               Store::Urgency urgency = Store::Urgency::kRoutine);
     const Layers& layers();
     /// The backend that runs it; throws Error where none proves what is demanded.
     Confiner confinerFor(const CommandRequest& request);

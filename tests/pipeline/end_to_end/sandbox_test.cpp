@@ -36,6 +36,13 @@ TEST_P(KeptSandbox, GoesOnWhereTheLastCommandLeftIt) {
     EXPECT_EQ(exec(sandbox, "true").exit, 2) << "gone";
 }
 
+TEST_P(KeptSandbox, OneUnknownNameRemovesNone) {
+    const std::string sandbox = made();
+    EXPECT_EQ(gradus({"sandbox", "rm", sandbox, "typo"}).exit, 2);
+    EXPECT_EQ(exec(sandbox, "true").exit, 0) << "still there";
+    EXPECT_EQ(gradus({"sandbox", "new", "--lifetime", "0s"}).exit, 2);
+}
+
 TEST_P(KeptSandbox, SnapshotAndRestoreBringEverythingBack) {
     GRADUS_CASES("L8");
     const std::string sandbox = made();

@@ -45,6 +45,7 @@ TEST_P(Try, FeedsTheCommandWhatIsPipedIn) {
 }
 
 TEST_P(Try, SaysWhatTheShellSaysOfACommandThatCannotRun) {
+    EXPECT_EQ(gradus({"try", "--discard", "--require", "separate-kernel", "--", "true"}).exit, 125);
     const Ended missing = gradus({"try", "--discard", "--", "no-such-command"});
     EXPECT_EQ(missing.exit, 127);
     EXPECT_NE(missing.err.find("no-such-command is in no directory of PATH"), std::string::npos) << missing.err;
@@ -341,6 +342,33 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     const Ended ended = command({"python3", (scratch / "ask.py").native(), GRADUS_PROGRAM});
     EXPECT_EQ(ended.exit, 130) << ended.out << ended.err;
     EXPECT_TRUE(has(ended.out, "kept as s1")) << ended.out;
+}
+
+// The shell goes on after its child was killed for memory, and ends well: that is no success.
+TEST_P(Try, AnOutOfMemoryVerdictIsNeverExitCodeZero) {
+    if (GetParam() == As::kOrdinaryUser) GTEST_SKIP() << "only root has control groups here";
+    for (int i = 0; i < 10; ++i) {
+        const Ended ended = tried("head -c 60M /dev/zero > x; :", {"--discard", "--memory", "32M", "--json"});
+        EXPECT_EQ(ended.json()["data"]["execution"]["verdict"], "oom") << ended.out;
+        EXPECT_NE(ended.exit, 0);
+    }
+}
+
+// To hide what nobody trusted yet harms nobody.
+TEST_P(Try, WhatAnUntrustedFileHidesIsHidden) {
+    writeBytes(project / ".env", "secret\n");
+    writeBytes(project / "gradus.toml", std::string(kGoodRules) + "[sandbox]\nhide = [\"./.env*\"]\n");
+    const Json json = triedJson("cat .env", {"--discard"});
+    EXPECT_EQ(json["execution"]["stdout"], "") << json.dump(2);
+    EXPECT_TRUE(has(json["notes"].dump(), "not trusted")) << json.dump(2);
+}
+
+TEST_P(Try, WhatTheRulesGiveUpIsSaid) {
+    writeBytes(project / "gradus.toml", std::string(kGoodRules) + "[sandbox]\nnetwork = \"host\"\n");
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    const Ended ended = tried("true", {"--discard"});
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_TRUE(has(ended.err, "give up no-network")) << ended.err;
 }
 
 }  // namespace

@@ -211,6 +211,26 @@ TEST_F(Limited, TheMemoryLimitLeavesRoomForTheDiskLimit) {
         {"big", "60000000"}, limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 80 * kMebibyte}}));
     EXPECT_EQ(outcome.verdict, Verdict::kOk) << describe(outcome);
     EXPECT_FALSE(reportOf(outcome, LimitName::kMemory).tripped);
+    EXPECT_EQ(reportOf(outcome, LimitName::kMemory).enforcedBy, Enforcer::kWatch) << "no group holds memory alone";
+    EXPECT_LE(reportOf(outcome, LimitName::kMemory).peak, 32 * kMebibyte) << "what was written is no memory of it";
+}
+
+// The room for the disk is none for memory.
+TEST_F(Limited, ADiskLimitDoesNotRaiseTheMemoryLimit) {
+    GRADUS_CASES("RE2");
+    const Outcome outcome = runGuest(
+        {"use", "300"}, limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 1024 * kMebibyte}}));
+    EXPECT_NE(outcome.verdict, Verdict::kOk) << describe(outcome);
+}
+
+// Whoever insists on the memory limit has it exactly, and what is written counts against it.
+TEST_F(Limited, AMemoryLimitThatIsInsistedOnIsHeldByTheGroupAlone) {
+    if (!hasCgroups()) GTEST_SKIP() << "only a control group holds it";
+    Limits limits = limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 200 * kMebibyte}});
+    limits[LimitName::kMemory]->required = true;
+    const Outcome outcome = runGuest({"big", "120000000"}, limits);
+    EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
+    EXPECT_NE(reportOf(outcome, LimitName::kMemory).enforcedBy, Enforcer::kWatch);
 }
 
 TEST_F(Limited, CoreDumpsAreOff) {
