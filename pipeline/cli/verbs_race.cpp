@@ -180,7 +180,7 @@ std::optional<Problem> problemOf(RaceOutcome outcome) {
 void tell(Context& context, const RaceEntry& entry, std::string_view what) {
     if (context.json || what == "made") return;
     if (what == "started") return context.progress.text(fmt::format("{}: running", entry.name));
-    const std::string standing(nameOf(kStandings, entry.standing));
+    const std::string standing(nameOf(kRaceStandings, entry.standing));
     context.progress.text(fmt::format("{}: {}{}, {}", entry.name, standing,
                                       entry.reason.empty() ? "" : " (" + printable(entry.reason) + ")",
                                       formatDuration(Milliseconds(entry.wallMs))));

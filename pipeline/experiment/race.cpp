@@ -45,25 +45,25 @@ Lines linesOf(const ChangeSet& changes, const Objects& objects) {
     return lines;
 }
 
-Standing standingOf(const std::vector<RaceCheck>& checks, std::string& reason) {
-    Standing standing = Standing::kPassed;
+RaceStanding standingOf(const std::vector<RaceCheck>& checks, std::string& reason) {
+    RaceStanding standing = RaceStanding::kPassed;
     for (const RaceCheck& check : checks) {
         if (check.verdict == Cause::kPassed) continue;
         const bool no = check.verdict == Cause::kFailed || check.verdict == Cause::kTimedOut;
-        const Standing its = no                                   ? Standing::kFailed
-                             : check.verdict == Cause::kCancelled ? Standing::kStopped
-                                                                  : Standing::kErrored;
+        const RaceStanding its = no                                   ? RaceStanding::kFailed
+                                 : check.verdict == Cause::kCancelled ? RaceStanding::kStopped
+                                                                      : RaceStanding::kErrored;
         // A clear no outweighs what could not be judged.
-        if (standing != Standing::kPassed && its != Standing::kFailed) continue;
-        if (standing != Standing::kFailed) reason = fmt::format("{}: {}", check.name, check.reason);
+        if (standing != RaceStanding::kPassed && its != RaceStanding::kFailed) continue;
+        if (standing != RaceStanding::kFailed) reason = fmt::format("{}: {}", check.name, check.reason);
         standing = its;
     }
     return standing;
 }
 
-Standing standingOf(Cause verdict) {
-    if (verdict == Cause::kCancelled) return Standing::kStopped;
-    return verdict == Cause::kErrored ? Standing::kErrored : Standing::kFailed;
+RaceStanding standingOf(Cause verdict) {
+    if (verdict == Cause::kCancelled) return RaceStanding::kStopped;
+    return verdict == Cause::kErrored ? RaceStanding::kErrored : RaceStanding::kFailed;
 }
 
 void findOverlap(std::vector<RaceEntry>& entries) {
@@ -109,15 +109,15 @@ struct Race::Running {
         try {
             if (!stop.stop_requested() && makeChange(candidate, entry, trials[index])) judge(entry);
         } catch (const std::exception& fault) {
-            entry.standing = Standing::kErrored;
+            entry.standing = RaceStanding::kErrored;
             entry.reason = fault.what();
         }
-        if (entry.standing == Standing::kStopped) {
+        if (entry.standing == RaceStanding::kStopped) {
             const std::lock_guard guard(mutex);
             entry.reason = stopReason;
         }
         tell(entry, "ended");
-        if (entry.standing == Standing::kPassed && rules.stopAtFirstPass) end("another one had passed");
+        if (entry.standing == RaceStanding::kPassed && rules.stopAtFirstPass) end("another one had passed");
     }
 
     bool makeChange(const Candidate& candidate, RaceEntry& entry, std::optional<Trial>& trial) {
@@ -132,7 +132,7 @@ struct Race::Running {
             if (!takeTrial(*trial, entry)) return false;
         }
         if (entry.changes.empty()) {
-            entry.standing = Standing::kEmpty;
+            entry.standing = RaceStanding::kEmpty;
             entry.reason = "it changed nothing";
             return false;
         }
@@ -154,11 +154,11 @@ struct Race::Running {
             entry.standing = standingOf(answer.verdict);
             entry.reason = answer.reason;
         } else if (trial.unread()) {
-            entry.standing = Standing::kErrored;
+            entry.standing = RaceStanding::kErrored;
             entry.reason = *trial.unread();
         } else if (!trial.changes().refused.empty()) {
             // What would be promoted is not what the candidate made.
-            entry.standing = Standing::kErrored;
+            entry.standing = RaceStanding::kErrored;
             entry.reason = fmt::format("{} cannot be part of a change: {}", trial.changes().refused.front().path,
                                        trial.changes().refused.front().reason);
         } else {

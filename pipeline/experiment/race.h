@@ -25,7 +25,7 @@ struct Candidate {
 };
 
 /// What became of a candidate.
-enum class Standing {
+enum class RaceStanding {
     kPassed,   ///< every check passed
     kFailed,   ///< its command or a check said no
     kEmpty,    ///< it changed nothing
@@ -33,10 +33,10 @@ enum class Standing {
     kStopped,  ///< another one had passed, the time was up, or somebody cancelled
 };
 
-inline constexpr std::array kStandings{
-    Name<Standing>{Standing::kPassed, "passed"},   Name<Standing>{Standing::kFailed, "failed"},
-    Name<Standing>{Standing::kEmpty, "empty"},     Name<Standing>{Standing::kErrored, "errored"},
-    Name<Standing>{Standing::kStopped, "stopped"},
+inline constexpr std::array kRaceStandings{
+    Name<RaceStanding>{RaceStanding::kPassed, "passed"},   Name<RaceStanding>{RaceStanding::kFailed, "failed"},
+    Name<RaceStanding>{RaceStanding::kEmpty, "empty"},     Name<RaceStanding>{RaceStanding::kErrored, "errored"},
+    Name<RaceStanding>{RaceStanding::kStopped, "stopped"},
 };
 
 struct RaceCheck {
@@ -51,7 +51,7 @@ struct RaceCheck {
 struct RaceEntry {
     std::string name;
     std::string source;
-    Standing standing = Standing::kStopped;
+    RaceStanding standing = RaceStanding::kStopped;
     std::string reason;  ///< a line for a person, where it did not pass
     std::vector<RaceCheck> checks;
     ChangeSet changes;

@@ -30,7 +30,7 @@ std::int64_t cost(const RaceEntry& entry, RankBy by) {
 
 // One that never came to its checks has failed none of them and is no better for it.
 int group(const RaceEntry& entry) {
-    if (entry.standing == Standing::kPassed) return 0;
+    if (entry.standing == RaceStanding::kPassed) return 0;
     return entry.checks.empty() ? 2 : 1;
 }
 
@@ -57,7 +57,7 @@ nlohmann::json entryJson(const RaceEntry& entry) {
     for (const auto& [name, paths] : entry.overlap) overlap.push_back({{"with", name}, {"paths", paths}});
     nlohmann::json json{{"name", entry.name},
                         {"source", entry.source},
-                        {"standing", nameOf(kStandings, entry.standing)},
+                        {"standing", nameOf(kRaceStandings, entry.standing)},
                         {"reason", entry.reason},
                         {"checks", std::move(checks)},
                         {"checks_passed", entry.checksPassed()},

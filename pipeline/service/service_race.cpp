@@ -151,7 +151,7 @@ RaceOutcome Service::outcomeOf(const RaceReport& report, const BaseFingerprint& 
                                const fs::path& root) const {
     if (wish.cancel.stop_requested()) return RaceOutcome::kCancelled;
     if (baseNow(root) != base) return RaceOutcome::kMoved;
-    return report.entries.front().standing == Standing::kPassed ? RaceOutcome::kWon : RaceOutcome::kNoWinner;
+    return report.entries.front().standing == RaceStanding::kPassed ? RaceOutcome::kWon : RaceOutcome::kNoWinner;
 }
 
 Change Service::submitWinner(const fs::path& directory, const RaceWish& wish, const RaceReport& report) {
