@@ -41,7 +41,15 @@ class Resolver {
 
   private:
     // A verb may be the beginning of another one's words: "race show" is not a race of "show".
-    bool goesOn() const { return at_ < words_.size() && verbs_.find(joinWords(path_, words_[at_])) != nullptr; }
+    bool goesOn() const {
+        std::size_t next = at_;
+        while (next < words_.size() && words_[next] != "--" && looksLikeOption(words_[next])) {
+            const Option* option = globalOption(words_[next]);
+            if (option == nullptr) return false;
+            next += valueIsNextWord(*option, words_[next]) ? 2 : 1;
+        }
+        return next < words_.size() && verbs_.find(joinWords(path_, words_[next])) != nullptr;
+    }
 
     void step() {
         const std::string& word = words_[at_++];

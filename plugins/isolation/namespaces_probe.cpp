@@ -112,8 +112,8 @@ ProbeResult NamespacesBackend::probe() {
                              {Guarantee::kTaskLimit, [&] { return exam.taskLimit(); }},
                              {Guarantee::kCpuLimit, [&] { return exam.cpuLimit(); }},
                              {Guarantee::kDiskLimit, [&] { return exam.diskLimit(); }}});
-    result.proofs.push_back(
-        {Guarantee::kSeparateKernel, false, "the sandbox speaks to the host's kernel", ""});
+    result.proofs.push_back({Guarantee::kSeparateKernel, false, "the sandbox speaks to the host's kernel",
+                             "run gradus inside a virtual machine"});
     return result;
 }
 

@@ -62,8 +62,8 @@ ProbeResult ProcessBackend::probe() {
                                   "Landlock refuses to write elsewhere, but not to change modes, owners and times"));
     result.proofs.push_back(never(Guarantee::kPrivateProcesses, "processes of the host are in view"));
     result.proofs.push_back(never(Guarantee::kDiskLimit, "what is written lies on the host's file systems"));
-    result.proofs.push_back(
-        {Guarantee::kSeparateKernel, false, "the command speaks to the host's kernel", ""});
+    result.proofs.push_back({Guarantee::kSeparateKernel, false, "the command speaks to the host's kernel",
+                             "run gradus inside a virtual machine"});
     return result;
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
+#include "pipeline/cli/parser.h"
 #include "tests/pipeline/cli/sample_verbs.h"
 
 namespace gradus {
@@ -28,10 +30,18 @@ TEST(EveryVerb, HasAShortSummaryAndAnExampleOfItself) {
     }
 }
 
-TEST(EveryVerb, HasWordsThatAreNotTheBeginningOfAnother) {
+TEST(EveryVerb, HasWordsOfItsOwnAndIsFoundByThem) {
     const VerbTable verbs(allVerbs());
     for (const Verb& verb : verbs.all()) {
-        EXPECT_TRUE(verbs.below(verb.words).empty()) << verb.words;
+        std::vector<std::string> words;
+        std::istringstream split{std::string(verb.words)};
+        for (std::string word; split >> word;) words.push_back(word);
+        // With an option in between, too.
+        for (std::size_t at = 0; at <= words.size(); ++at) {
+            std::vector<std::string> typed = words;
+            typed.insert(typed.begin() + static_cast<std::ptrdiff_t>(at), "--json");
+            EXPECT_EQ(resolveVerb(verbs, typed).verb->words, verb.words);
+        }
         EXPECT_EQ(std::ranges::count(verbs.all(), verb.words, &Verb::words), 1) << verb.words;
     }
 }

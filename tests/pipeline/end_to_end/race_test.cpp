@@ -154,13 +154,13 @@ TEST_P(Racing, KilledInTheMiddleItLeavesNothingAndCanBeRepeated) {
 TEST_P(Racing, WordsThatMeanNothingAreSaidBeforeAnythingRuns) {
     brokenSum();
     for (const Words& words : {Words{"race", "sed -i s/a/b/ x"}, Words{"race", "a=true", "a=false", "--check", "true"},
-                               Words{"race", "a=@nowhere.diff", "--check", "true"}, Words{"race", "a="},
-                               Words{"race", "a=true", "--check", "true", "--rank", "beauty"},
+                               Words{"race", "a="}, Words{"race", "a=true", "--check", "true", "--rank", "beauty"},
                                Words{"race", "a=true", "--check", "true", "--budget", "0s"}}) {
         const Ended ended = gradus(words);
         EXPECT_EQ(ended.exit, 2) << words[1] << ": " << ended.out << ended.err;
     }
     EXPECT_EQ(gradus({"race", "a=c99", "--check", "true"}).exit, 2) << "no such change";
+    EXPECT_EQ(gradus({"race", "a=@nowhere.diff", "--check", "true"}).exit, 6) << "no such file";
     const Ended unjudged = gradus({"race", "a=true"});
     EXPECT_EQ(unjudged.exit, 2);
     EXPECT_TRUE(has(unjudged.err, "--check")) << unjudged.err;

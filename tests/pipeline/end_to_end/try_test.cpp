@@ -207,7 +207,7 @@ TEST_P(Try, WhatNoSandboxGivesYetIsRefusedNotLeftOut) {
         writeBytes(project / "gradus.toml", std::string(kGoodRules) + "[sandbox]\n" + line + "\n");
         ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
         const Ended ended = tried("touch ran");
-        EXPECT_EQ(ended.exit, 4) << ended.err;
+        EXPECT_EQ(ended.exit, 125) << ended.err;
         EXPECT_TRUE(has(ended.err, "leave `")) << ended.err;
     }
 }
@@ -271,8 +271,8 @@ TEST_P(Try, LimitsThatMeanNothingAreRefused) {
 }
 
 TEST_P(Try, TheWholeFileSystemAndHomeAreNoProjects) {
-    EXPECT_EQ(gradus({"-C", "/", "try", "--", "true"}).exit, 4);
-    EXPECT_EQ(gradus({"-C", home.native(), "try", "--", "true"}).exit, 4);
+    EXPECT_EQ(gradus({"-C", "/", "try", "--", "true"}).exit, 125);
+    EXPECT_EQ(gradus({"-C", home.native(), "try", "--", "true"}).exit, 125);
 }
 
 TEST_P(Try, WordsAfterTheDashesAreNeverOptions) {
@@ -284,7 +284,7 @@ TEST_P(Try, AStateDirectoryThatCannotBeWrittenStopsItInWords) {
     if (GetParam() == As::kSelf && ::geteuid() == 0) GTEST_SKIP() << "root writes everywhere";
     shell("mkdir " + state.native() + " && chmod 0500 " + state.native());
     const Ended ended = tried("touch ran");
-    EXPECT_EQ(ended.exit, 6);
+    EXPECT_EQ(ended.exit, 125);
     EXPECT_TRUE(has(ended.err, state.native())) << ended.err;
 }
 
@@ -303,7 +303,7 @@ TEST_P(Try, ShowsWhatTheTrustedRulesName) {
     shell(rules("/etc/shadow"));
     EXPECT_EQ(gradus({"trust", "--yes"}).exit, 0);
     const Ended refused = tried("true", {"--discard"});
-    EXPECT_EQ(refused.exit, 4);
+    EXPECT_EQ(refused.exit, 125);
     EXPECT_TRUE(has(refused.err, "/etc/shadow cannot be shown")) << refused.err;
 }
 

@@ -207,8 +207,9 @@ TEST_F(Limited, WritingToTheScratchSpaceWithoutADiskLimitCountsAsMemory) {
 // With a disk limit there is room for both.
 TEST_F(Limited, TheMemoryLimitLeavesRoomForTheDiskLimit) {
     GRADUS_CASES("RE2");
-    const Outcome outcome = runGuest(
-        {"big", "60000000"}, limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 80 * kMebibyte}}));
+    Limits limits = limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 80 * kMebibyte}});
+    limits[LimitName::kMemory]->required = false;
+    const Outcome outcome = runGuest({"big", "60000000"}, limits);
     EXPECT_EQ(outcome.verdict, Verdict::kOk) << describe(outcome);
     EXPECT_FALSE(reportOf(outcome, LimitName::kMemory).tripped);
     EXPECT_EQ(reportOf(outcome, LimitName::kMemory).enforcedBy, Enforcer::kWatch) << "no group holds memory alone";
@@ -218,8 +219,9 @@ TEST_F(Limited, TheMemoryLimitLeavesRoomForTheDiskLimit) {
 // The room for the disk is none for memory.
 TEST_F(Limited, ADiskLimitDoesNotRaiseTheMemoryLimit) {
     GRADUS_CASES("RE2");
-    const Outcome outcome = runGuest(
-        {"use", "300"}, limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 1024 * kMebibyte}}));
+    Limits limits = limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 1024 * kMebibyte}});
+    limits[LimitName::kMemory]->required = false;
+    const Outcome outcome = runGuest({"use", "300"}, limits);
     EXPECT_NE(outcome.verdict, Verdict::kOk) << describe(outcome);
 }
 
