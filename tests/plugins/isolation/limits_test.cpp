@@ -226,7 +226,7 @@ TEST_F(Limited, ADiskLimitDoesNotRaiseTheMemoryLimit) {
 }
 
 // Whoever insists on the memory limit has it exactly, and what is written counts against it.
-TEST_F(Limited, AMemoryLimitThatIsInsistedOnIsHeldByTheGroupAlone) {
+TEST_F(Limited, AMemoryLimitThatIsInsistedOnCountsScratchFilesToo) {
     if (!hasCgroups()) GTEST_SKIP() << "only a control group holds it";
     Limits limits = limitsOf({{LimitName::kMemory, 32 * kMebibyte}, {LimitName::kDisk, 200 * kMebibyte}});
     limits[LimitName::kMemory]->required = true;
