@@ -9,7 +9,8 @@ namespace gradus {
 
 enum class HandleKind { kChange, kSandbox, kPromotion, kExecution, kRace, kLatest, kDigestPrefix };
 
-/// How people name things: `c12`, `c12.2` (a revision), `s7`, `p31`, `e90`, `r3`, `@` (the latest), or the start of a digest.
+/// How people name things: `c12`, `c12.2` (a revision), `s7`, `p31`, `e90`, `r3`, `@` (the latest), or the start of a
+/// digest.
 struct Handle {
     HandleKind kind = HandleKind::kLatest;
     std::int64_t number = 0;
