@@ -125,10 +125,18 @@ void ReleaseDirectoryDriver::requireUntouched() const {
 }
 
 std::optional<HeldTree> ReleaseDirectoryDriver::held() const {
-    const auto now = current();
-    if (now) return HeldTree{layout_.release(now->head.id), now->head.manifest};
-    requireUntouched();
-    return std::nullopt;
+    auto now = current();
+    if (!now) {
+        try {
+            requireUntouched();
+            return std::nullopt;
+        } catch (const Error&) {
+            // Looked at without the lock: the first release may have come in between.
+            now = current();
+            if (!now) throw;
+        }
+    }
+    return HeldTree{layout_.release(now->head.id), now->head.manifest};
 }
 
 std::optional<fs::path> ReleaseDirectoryDriver::shown() const {

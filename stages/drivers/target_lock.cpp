@@ -136,6 +136,7 @@ class Taking {
     /// The lock, or nothing while somebody else has it.
     FileDescriptor attempt() {
         const FileDescriptor directory = openDirectory();
+        if (!directory) return {};
         FileDescriptor file = openMarker(directory.get(), name_);
         if (!file && errno == ENOENT) file = create(directory.get());
         if (!file) throwMarkerFault();
@@ -158,15 +159,16 @@ class Taking {
         return putFile(files_, directory, name_, claim_.encode(), kMarkerMode, lockNew);
     }
 
+    /// Made if it is missing; nothing while somebody else makes or removes it.
     FileDescriptor openDirectory() {
         const fs::path directory = marker_.parent_path();
-        FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        if (opened || errno != ENOENT) {
-            if (!opened) throwFault("open", directory.native(), errno);
-            return opened;
+        for (const bool mayMake : {true, false}) {
+            FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+            if (opened) return opened;
+            if (errno != ENOENT) throwFault("open", directory.native(), errno);
+            if (mayMake) makeDirectory(directory);
         }
-        makeDirectory(directory);
-        return openFile(directory, O_RDONLY | O_DIRECTORY);
+        return {};
     }
 
     void makeDirectory(const fs::path& directory) {
@@ -186,29 +188,29 @@ class Taking {
         const std::string unnamed = "." + name + ".gradus-new";
         const int error = files_.makeDirectory(parent, unnamed);
         if (error != 0 && error != EEXIST) throwFault("create", directory.native(), error);
+        const FileDescriptor made(::openat(parent, unnamed.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!made && errno == ENOENT) return;
+        if (!made) throwFault("open", unnamed, errno);
+        // Others may be about to name the same one. Once it is named, its marker is replaced by its holder alone.
+        if (::flock(made.get(), LOCK_EX | LOCK_NB) != 0 || !hasName(made.get(), parent, unnamed)) return;
         try {
-            const FileDescriptor made(
-                ::openat(parent, unnamed.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-            const int denied = made ? files_.setMode(made.get(), 0755) : errno;
-            if (denied == ENOENT) return;  // another process was faster
-            if (denied != 0) throwFault("set the mode of", directory.native(), denied);
+            if (const int denied = files_.setMode(made.get(), 0755))
+                throwFault("set the mode of", directory.native(), denied);
             TargetClaim claim = claim_;
             claim.madeDirectory = true;
             putFile(files_, made.get(), name_, claim.encode(), kMarkerMode);
             const int taken = files_.move(parent, unnamed, parent, name, Move::kNoReplace);
-            if (taken == 0 || taken == ENOENT) return;
+            if (taken == 0) return;
             if (taken != EEXIST) throwFault("create", directory.native(), taken);
-            dropUnnamed(parent, unnamed);
+            dropUnnamed(parent, made.get(), unnamed);
         } catch (const Error&) {
-            dropUnnamed(parent, unnamed);
+            dropUnnamed(parent, made.get(), unnamed);
             throw;
         }
     }
 
-    void dropUnnamed(int parent, const std::string& unnamed) {
-        const FileDescriptor made(::openat(parent, unnamed.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (!made) return;
-        for (const std::string& left : {name_, name_ + ".part"}) static_cast<void>(files_.removeFile(made.get(), left));
+    void dropUnnamed(int parent, int made, const std::string& unnamed) {
+        for (const std::string& left : {name_, name_ + ".part"}) static_cast<void>(files_.removeFile(made, left));
         static_cast<void>(files_.removeDirectory(parent, unnamed));
     }
 

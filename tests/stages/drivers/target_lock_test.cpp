@@ -3,7 +3,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <barrier>
 #include <fstream>
+#include <thread>
 
 #include "stages/drivers/target_lock.h"
 #include "store/model/error.h"
@@ -40,6 +43,38 @@ TEST_F(TargetLocks, ASecondProcessIsBusyUntilTheFirstHasEnded) {
               0);
     first.reset();
     EXPECT_NO_THROW(take(claim_));
+}
+
+TEST_F(TargetLocks, OnlyOneHasItWhenSeveralMakeTheTargetAtOnce) {
+    GRADUS_CASES("I3", "TX5");
+    constexpr int kTakers = 4;
+    constexpr int kRounds = 150;
+    std::atomic<int> inside{0};
+    std::atomic<int> together{0};
+    std::vector<std::string> faults(kTakers);
+    std::barrier round(kTakers, [&]() noexcept { fs::remove_all(scratch_ / "target"); });
+    const auto taker = [&](int index) {
+        RealFileOperations files;
+        TargetClaim claim = claim_;
+        claim.promotion = index;
+        for (int i = 0; i < kRounds; ++i) {
+            round.arrive_and_wait();
+            try {
+                const TargetLock lock = TargetLock::take(target_, claim, files, {Milliseconds(20'000), false});
+                if (inside.fetch_add(1) != 0) ++together;
+                std::this_thread::sleep_for(std::chrono::microseconds(200));
+                inside.fetch_sub(1);
+            } catch (const Error& fault) {
+                faults[static_cast<std::size_t>(index)] = fault.what();
+            }
+            round.arrive_and_wait();
+        }
+    };
+    std::vector<std::jthread> takers;
+    for (int index = 0; index < kTakers; ++index) takers.emplace_back(taker, index);
+    takers.clear();
+    EXPECT_EQ(together, 0);
+    for (const std::string& fault : faults) EXPECT_EQ(fault, "");
 }
 
 TEST_F(TargetLocks, TheClaimStaysAndTheLockGoesWithAKilledProcess) {
