@@ -104,7 +104,9 @@ std::vector<Event> queryEvents(Sql& sql, const AuditQuery& query) {
 
 std::vector<ActorId> actorsNamed(Sql& sql, const std::string& name) {
     auto rows =
-        sql("select a.id from actor a join payload p on p.seq = a.seq where json_extract(p.text, '$.name') = ?", name);
+        sql("select a.id from actor a join payload p on p.seq = a.seq "
+            "where ?1 in (json_extract(p.text, '$.name'), a.kind || ':' || json_extract(p.text, '$.name'))",
+            name);
     std::vector<ActorId> ids;
     while (rows.step()) ids.push_back(rows.number(0));
     return ids;

@@ -25,7 +25,7 @@ struct AuditQuery {
 /// The newest `limit` events that match, oldest of them first. Uses the index of the narrowest restriction given.
 std::vector<Event> queryEvents(Sql& sql, const AuditQuery& query);
 
-/// Every actor of that name, of whatever kind: what `--actor alice` means.
+/// Every actor of that name, of whatever kind, or of the kind before a colon: `--actor alice`, `--actor person:alice`.
 std::vector<ActorId> actorsNamed(Sql& sql, const std::string& name);
 
 }  // namespace gradus

@@ -60,6 +60,7 @@ class Surroundings {
         }
         for (const SignedPoint& point : points) {
             ++verdict_.signatures;
+            verdict_.signedThrough = std::max(verdict_.signedThrough, point.point.seq);
             if (!isGenuine(point))
                 return bad(Tampering::kRewritten, point.point.seq,
                            fmt::format("the signed checkpoint at event {} does not fit the log", point.point.seq));

@@ -44,6 +44,7 @@ struct AuditVerdict {
     std::int64_t payloads = 0;
     std::int64_t redacted = 0;
     std::int64_t signatures = 0;
+    std::int64_t signedThrough = 0;  ///< the last event below a signature
     /// Events of the last commit that the anchor does not know yet: a crash between the two explains those.
     std::int64_t notYetAnchored = 0;
 };

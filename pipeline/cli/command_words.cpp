@@ -143,7 +143,11 @@ void RunningCommand::finish(const ExecutionReport& report) {
     if (context_.json) return;
     write(Stream::kOut, out_.finish());
     write(Stream::kErr, err_.finish());
-    if (const std::string how = verdictText(report); !how.empty()) context_.progress.text("gradus: " + how);
+    const bool isStopped = interrupt_.signal() != 0 && report.execution.verdict == Verdict::kKilled;
+    const std::string how =
+        isStopped ? fmt::format("interrupted after {}", formatDuration(Milliseconds(report.execution.wallMillis)))
+                  : verdictText(report);
+    if (!how.empty()) context_.progress.text("gradus: " + how);
     for (const std::string& note : report.notes) context_.progress.text("note: " + note);
 }
 

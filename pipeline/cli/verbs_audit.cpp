@@ -16,6 +16,8 @@ namespace gradus {
 namespace {
 
 constexpr std::int64_t kMostRows = 1'000'000;
+/// The log is signed every thousand events, at the end of a commit.
+constexpr std::int64_t kMostUnsigned = 2000;
 constexpr auto kFollowEvery = std::chrono::milliseconds(200);
 
 /// Counts up on a terminal while a long verification runs; says nothing elsewhere.
@@ -34,6 +36,7 @@ Json verdictJson(const AuditVerdict& verdict) {
               {"payloads", verdict.payloads},
               {"redacted", verdict.redacted},
               {"signatures", verdict.signatures},
+              {"signed_through", verdict.signedThrough},
               {"not_yet_anchored", verdict.notYetAnchored}};
     if (verdict.kind != Tampering::kNone) data["first_bad_seq"] = verdict.seq;
     return data;
@@ -60,6 +63,11 @@ Result verify(Service& service, Context& context) {
         if (verdict.notYetAnchored > 0)
             result.text += fmt::format("    the last commit ({}) is not anchored yet; the next write does that\n",
                                        counted(verdict.notYetAnchored, "event"));
+        if (verdict.events - verdict.signedThrough > kMostUnsigned)
+            result.text += fmt::format(
+                "    nothing after event {} is signed: audit.key was missing; `gradus audit reanchor` makes a new "
+                "one\n",
+                verdict.signedThrough);
         return result;
     }
     const std::string_view kind = nameOf(kTamperings, verdict.kind);

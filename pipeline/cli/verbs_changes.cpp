@@ -194,8 +194,8 @@ Result diff(Service& service, Context& context) {
     const std::string word = context.arguments.positional("CHANGE").value();
     const auto here = context.host.directory();
     if (namesSandbox(word)) {
-        const SubmitReport report = service.changeOfSandbox(here, word, context.arguments.flag("with-ignored"));
-        return diffResult(service, context, report.changes, report.base,
+        const FoundChange found = service.changeOfSandbox(here, word, context.arguments.flag("with-ignored"));
+        return diffResult(service, context, found.changes, found.base,
                           {{"sandbox", {{"id", sandboxHandle(service.sandbox(word).id)}}}});
     }
     const ChangeView view = service.viewChange(here, word);

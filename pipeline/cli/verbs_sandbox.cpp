@@ -90,7 +90,7 @@ Result list(Service& service, Context& context) {
     if (!context.arguments.flag("all")) project = service.projectRoot(context.host.directory());
     Json sandboxes = Json::array();
     TextTable table({{"sandbox"}, {"name"}, {"state"}, {"snapshots", TextTable::Align::kRight}, {"used"}, {"project"}});
-    for (const SandboxView& view : service.sandboxes().list(project)) {
+    for (const SandboxView& view : service.keptSandboxes(project)) {
         sandboxes.push_back(viewJson(view));
         table.row({sandboxHandle(view.record.id), view.record.name.value_or("-"), stateOf(view),
                    std::to_string(view.snapshots.size()), formatTime(view.record.usedAt), view.project.native()});

@@ -224,13 +224,15 @@ class Service {
     /// How long a kept sandbox of `directory` lives after its last use, under the rules in force.
     Milliseconds sandboxLifetime(const std::filesystem::path& directory);
     Sandboxes& sandboxes();
+    /// Of one project, or of all. Makes no store where there is none.
+    std::vector<SandboxView> keptSandboxes(const std::optional<std::filesystem::path>& project);
     /// By handle or name. Throws Error(kNotFound).
     SandboxRecord sandbox(const std::string& handleOrName);
     /// Probes every backend live, whatever was cached.
     DoctorReport doctor(const std::filesystem::path& directory);
 
     // Changes
-    /// Freezes a change: its contents and what it was made on. Runs nothing, touches nothing but the store.
+    /// Freezes a change: its contents and what it was made on. Touches nothing but the store.
     SubmitReport submit(const std::filesystem::path& directory, const SubmitRequest& request);
     /// By handle (`c12`, `c12.2`), `@` for the newest, or the beginning of a digest. Throws Error(kNotFound).
     ChangeView viewChange(const std::filesystem::path& directory, const std::string& words);
@@ -241,8 +243,10 @@ class Service {
     Ground groundOf(const std::filesystem::path& directory, const BaseFingerprint& base) const;
     /// Of this project, newest first.
     std::vector<ChangeView> listChanges(const std::filesystem::path& directory, std::int64_t limit);
-    /// What a sandbox changed, with all contents stored, as submitting it would take it.
-    SubmitReport changeOfSandbox(const std::filesystem::path& directory, const std::string& sandbox, bool withIgnored);
+    /// What a sandbox changed, with all contents stored, as submitting it would take it. Described: with the words of
+    /// the newest commit made inside; git is asked for them there.
+    FoundChange changeOfSandbox(const std::filesystem::path& directory, const std::string& sandbox, bool withIgnored,
+                                bool described = false);
     /// What `git apply` takes, and what of the change it cannot say.
     WrittenPatch patchOf(const ChangeSet& changes, const BaseFingerprint& base);
     /// Puts a change onto the project as it is now: a new revision, unless nothing moved or something conflicts.
@@ -340,6 +344,7 @@ class Service {
     Objects objects() const { return {state().objects(), around_.clock}; }
     std::int64_t projectOf(const std::filesystem::path& directory);
     void say(const std::function<void(WordWriter&)>& work);
+    void describeByCommit(FoundChange& found, const SandboxRecord& sandbox, const std::filesystem::path& project);
     FoundChange takeChange(const std::filesystem::path& directory, const ChangeSource& source, Objects& store);
     SubmitReport enterChange(const std::filesystem::path& root, FoundChange found, const SubmitRequest& request);
     Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source);

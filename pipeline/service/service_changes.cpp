@@ -109,40 +109,52 @@ BaseFingerprint Service::baseNow(const fs::path& root) const {
     return readWorkTree({.project = root, .cache = state().treeCache(root)}).fingerprint;
 }
 
-SubmitReport Service::changeOfSandbox(const fs::path& directory, const std::string& words, bool withIgnored) {
+// Inside, where what a stranger's repository makes of git harms nobody. Without an answer there are no words.
+void Service::describeByCommit(FoundChange& found, const SandboxRecord& sandbox, const fs::path& project) {
+    const std::string since = found.base.commit.empty() ? "HEAD" : found.base.commit + "..HEAD";
+    const ExecutionReport told = sandboxes().exec(
+        sandbox.id, confined(project, {.command = {"git", "log", "-1", "--no-show-signature", "--format=%B", since}}));
+    if (!told.execution.success() || told.out.truncated) return;
+    const std::string text = told.out.text();
+    found.title = text.substr(0, text.find('\n'));
+    const std::size_t rest = text.find_first_not_of('\n', found.title.size());
+    if (rest != text.npos) found.message = text.substr(rest, text.find_last_not_of('\n') + 1 - rest);
+    if (firstInvalidUtf8(found.message)) found.message.clear();
+}
+
+FoundChange Service::changeOfSandbox(const fs::path& directory, const std::string& words, bool withIgnored,
+                                     bool described) {
     const SandboxRecord record = sandbox(words);
     const SandboxView view = sandboxes().view(record.id);
     Objects store = objects();
     Harvest harvest = sandboxes().diff(record.id, {.withIgnored = withIgnored, .keep = &store});
-    SubmitReport report;
+    FoundChange found;
     fs::path base = view.project;
     if (record.commit) {
         base = materialise(view.project, *record.commit, state().root / "commits").tree;
-        report.base = {*record.commit, ChangeSet().digest()};
+        found.base = {*record.commit, ChangeSet().digest()};
     } else {
-        report.base = baseNow(view.project);
+        found.base = baseNow(view.project);
     }
     if (view.project != projectRoot(directory))
         throw Error(ErrorCode::kUsage, "sandbox {} is of the project {}", sandboxHandle(record.id),
                     view.project.native())
             .hint(fmt::format("go there, or add -C '{}'", view.project.native()));
-    report.changes = withContents(harvest.changes, DirectoryReader(base), store);
+    found.changes = withContents(harvest.changes, DirectoryReader(base), store);
     for (const Unharvested& item : harvest.refused)
-        report.notes.push_back(fmt::format("{}: left out: {}", item.path, item.reason));
+        found.notes.push_back(fmt::format("{}: left out: {}", item.path, item.reason));
     if (harvest.ignored > 0 && !withIgnored)
-        report.notes.push_back(fmt::format("{} files that git ignores are left out", harvest.ignored));
+        found.notes.push_back(fmt::format("{} files that git ignores are left out", harvest.ignored));
     if (harvest.inRepository > 0)
-        report.notes.push_back(
+        found.notes.push_back(
             fmt::format("{} files of the repository itself (.git) are left out", harvest.inRepository));
-    return report;
+    if (harvest.inRepository > 0 && described) describeByCommit(found, record, view.project);
+    return found;
 }
 
 FoundChange Service::takeChange(const fs::path& directory, const ChangeSource& source, Objects& store) {
     const fs::path root = projectRoot(directory);
-    if (source.sandbox) {
-        SubmitReport taken = changeOfSandbox(directory, *source.sandbox, source.withIgnored);
-        return {.changes = std::move(taken.changes), .base = std::move(taken.base), .notes = std::move(taken.notes)};
-    }
+    if (source.sandbox) return changeOfSandbox(directory, *source.sandbox, source.withIgnored, true);
     if (source.commit) return fromCommit(root, *source.commit, store);
     if (source.range) return fromRange(root, *source.range, store);
     if (source.worktree) {

@@ -110,8 +110,12 @@ Sandboxes& Service::sandboxes() {
     return *sandboxes_;
 }
 
+std::vector<SandboxView> Service::keptSandboxes(const std::optional<fs::path>& project) {
+    return writingIfThere() != nullptr ? sandboxes().list(project) : std::vector<SandboxView>();
+}
+
 SandboxRecord Service::sandbox(const std::string& handleOrName) {
-    const auto found = sandboxes().find(handleOrName);
+    const auto found = writingIfThere() != nullptr ? sandboxes().find(handleOrName) : std::nullopt;
     if (!found)
         throw Error(ErrorCode::kNotFound, "there is no sandbox '{}'", handleOrName)
             .hint("see the living ones with 'gradus sandbox list'");

@@ -29,8 +29,9 @@ const Unit* findUnit(std::string_view name) {
 }
 
 std::string unitProblem(std::string_view name) {
-    if (name.empty()) return "has no unit";
-    return fmt::format("has the unknown unit '{}'", name);
+    constexpr std::string_view kKnown = "(B, K, M, G or T)";
+    if (name.empty()) return fmt::format("has no unit {}", kKnown);
+    return fmt::format("has the unknown unit '{}' {}", name, kKnown);
 }
 
 std::string numberProblem(std::string_view rest) {

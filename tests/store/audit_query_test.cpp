@@ -160,6 +160,8 @@ TEST_F(AuditQueryTest, FindsEveryActorOfAName) {
     store.write([&](Writer& w) { person = w.actor({ActorKind::kPerson, "fixer"}); });
     const auto ids = actorsNamed(store.sql(), "fixer");
     EXPECT_EQ(std::set<ActorId>(ids.begin(), ids.end()), (std::set<ActorId>{climb.actor, person}));
+    EXPECT_EQ(actorsNamed(store.sql(), "agent:fixer"), std::vector{climb.actor});
+    EXPECT_EQ(actorsNamed(store.sql(), "person:fixer"), std::vector{person});
     EXPECT_TRUE(actorsNamed(store.sql(), "nobody").empty());
     EXPECT_TRUE(actorsNamed(store.sql(), "' or 1=1 --").empty());
 }

@@ -106,6 +106,20 @@ TEST_P(KeptSandbox, IsSubmittedWithBothSidesOfWhatItChanged) {
     EXPECT_EQ(fingerprint(), before);
 }
 
+TEST_P(KeptSandbox, IsSubmittedWithTheWordsOfTheNewestCommitInside) {
+    const std::string sandbox = made();
+    exec(sandbox,
+         "echo one >> README.md; git commit -qam first; echo two >> README.md; "
+         "git commit -qam 'Say two' -m 'It was one.' -m 'Now it is two.'");
+    const Json change = gradusJson({"submit", "--from-sandbox", sandbox})["data"]["change"];
+    EXPECT_EQ(change["title"], "Say two");
+    EXPECT_EQ(gradusJson({"show", "c1"})["data"]["change"]["message"], "It was one.\n\nNow it is two.");
+    EXPECT_EQ(gradusJson({"submit", "--from-sandbox", sandbox, "--title", "Mine"})["data"]["change"]["title"], "Mine");
+    const std::string plain = made();
+    exec(plain, "echo one >> README.md; git add README.md");
+    EXPECT_EQ(gradusJson({"submit", "--from-sandbox", plain})["data"]["change"]["title"], "Change README.md");
+}
+
 TEST_P(KeptSandbox, OfACommitIsSubmittedAgainstThatCommit) {
     const std::string sandbox = made({"--commit", "HEAD"});
     writeBytes(project / "README.md", "edited outside\n");

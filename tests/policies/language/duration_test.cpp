@@ -21,11 +21,11 @@ TEST(Duration, ReadsEveryUnitAndSums) {
 
 TEST(Duration, SaysWhatIsWrong) {
     EXPECT_EQ(parseDuration("").problem, "is empty");
-    EXPECT_EQ(parseDuration("90").problem, "has no unit");
+    EXPECT_EQ(parseDuration("90").problem, "has no unit (ms, s, m, h, d or w)");
     EXPECT_EQ(parseDuration("-1s").problem, "is negative");
-    EXPECT_EQ(parseDuration("5 m").problem, "has no unit");
-    EXPECT_EQ(parseDuration("5min").problem, "has the unknown unit 'min'");
-    EXPECT_EQ(parseDuration("5M").problem, "has the unknown unit 'M'");
+    EXPECT_EQ(parseDuration("5 m").problem, "has no unit (ms, s, m, h, d or w)");
+    EXPECT_EQ(parseDuration("5min").problem, "has the unknown unit 'min' (ms, s, m, h, d or w)");
+    EXPECT_EQ(parseDuration("5M").problem, "has the unknown unit 'M' (ms, s, m, h, d or w)");
     EXPECT_EQ(parseDuration("30m1h").problem, "has its units out of order");
     EXPECT_EQ(parseDuration("1h1h").problem, "has its units out of order");
     EXPECT_EQ(parseDuration("99999999999999999999s").problem, "is too long");

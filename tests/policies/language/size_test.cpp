@@ -17,10 +17,10 @@ TEST(Size, ReadsPowersOf1024) {
 
 TEST(Size, SaysWhatIsWrong) {
     EXPECT_EQ(parseSize("").problem, "is empty");
-    EXPECT_EQ(parseSize("4096").problem, "has no unit");
+    EXPECT_EQ(parseSize("4096").problem, "has no unit (B, K, M, G or T)");
     EXPECT_EQ(parseSize("-1G").problem, "is negative");
-    EXPECT_EQ(parseSize("4GB").problem, "has the unknown unit 'GB'");
-    EXPECT_EQ(parseSize("4g").problem, "has the unknown unit 'g'");
+    EXPECT_EQ(parseSize("4GB").problem, "has the unknown unit 'GB' (B, K, M, G or T)");
+    EXPECT_EQ(parseSize("4g").problem, "has the unknown unit 'g' (B, K, M, G or T)");
     EXPECT_EQ(parseSize("9999999999T").problem, "is too large");
     EXPECT_FALSE(parseSize("1.5G"));
     EXPECT_FALSE(parseSize("4 G"));
