@@ -88,7 +88,7 @@ std::vector<CheckReport> Drive::lookAtRestored() {
     if (!target_->shown()) return {};
     std::stop_token never;
     std::swap(never, cancel_);
-    const auto reports = lookAfter();
+    auto reports = lookAfter();
     std::swap(never, cancel_);
     return reports;
 }
@@ -100,7 +100,7 @@ void Drive::rollBack(const Checkpoint& checkpoint, Cause cause, const std::strin
     try {
         outcome = target_->rollback(checkpoint);
     } catch (const Error& e) {
-        outcome.problems.push_back(e.what());
+        outcome.problems.emplace_back(e.what());
     }
     report_.rollback = outcome;
     settleRollback(outcome);
@@ -166,7 +166,7 @@ void Drive::goBack(const Checkpoint& checkpoint) {
     try {
         outcome = target_->rollback(checkpoint);
     } catch (const Error& e) {
-        outcome.problems.push_back(e.what());
+        outcome.problems.emplace_back(e.what());
     }
     report_.rollback = outcome;
     if (!outcome.complete || !outcome.problems.empty()) {

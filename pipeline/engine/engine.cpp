@@ -75,7 +75,7 @@ Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish&
 }
 
 Climb Engine::promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
-                      std::stop_token cancel, PromoteWish wish) {
+                      const std::stop_token& cancel, PromoteWish wish) {
     stageNamed(project_, to);
     Milliseconds patience = wish.patience.value_or(Milliseconds(0));
     while (true) {
@@ -137,7 +137,7 @@ StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, st
     return drive.undo(promotion);
 }
 
-std::vector<Recovered> Engine::recover(const EngineProgress& progress, std::stop_token cancel) {
+std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std::stop_token& cancel) {
     std::vector<Recovered> all;
     for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
         if (isParked(promotion)) continue;

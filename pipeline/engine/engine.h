@@ -157,8 +157,8 @@ class Engine {
 
     /// Brings a change into every stage up to `to`, in order; ends at the first that does not take it. Promotions that
     /// were left waiting go on.
-    Climb promote(std::int64_t change, const std::string& to, const EngineProgress& progress, std::stop_token cancel,
-                  PromoteWish wish = {});
+    Climb promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
+                  const std::stop_token& cancel, PromoteWish wish = {});
     /// Looks, and touches nothing.
     std::vector<StagePlan> plan(std::int64_t change, const std::string& to);
 
@@ -178,7 +178,7 @@ class Engine {
     /// another one has come after it.
     StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel);
     /// Brings what a dead process left to an end. What somebody drives right now is left alone.
-    std::vector<Recovered> recover(const EngineProgress& progress, std::stop_token cancel);
+    std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
     /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
     Promotion cancel(std::int64_t promotion);
     /// What is there becomes what the stage holds.

@@ -145,9 +145,9 @@ struct Race::Running {
     bool takeTrial(const Trial& trial, RaceEntry& entry) const {
         const Execution& execution = trial.report().execution;
         entry.execution = execution.id;
-        entry.wallMs = execution.wallMillis;
-        entry.cpuMs = execution.cpuMillis;
-        entry.peakMemoryBytes = execution.peakMemoryBytes.value_or(0);
+        entry.wallMs = static_cast<std::int64_t>(execution.wallMillis);
+        entry.cpuMs = static_cast<std::int64_t>(execution.cpuMillis);
+        entry.peakMemoryBytes = static_cast<std::int64_t>(execution.peakMemoryBytes.value_or(0));
         entry.changes = withContents(trial.changes().changes, DirectoryReader(around.project), around.objects);
         const CheckAnswer answer = answerOf(trial.report(), stop.stop_requested());
         if (answer.verdict != Cause::kPassed) {

@@ -84,7 +84,7 @@ RaceJudge Service::judgeOf(const fs::path& directory, const RaceWish& wish, Obje
                 command.cancel = stop;
                 const ExecutionReport report = sandboxes().runOver({root, root, {}, changes}, command);
                 answers.push_back(checkOf(names[i], answerOf(report, stop.stop_requested())));
-                answers.back().wallMs = report.execution.wallMillis;
+                answers.back().wallMs = static_cast<std::int64_t>(report.execution.wallMillis);
             }
             return answers;
         };
@@ -116,11 +116,8 @@ RaceReport Service::race(const fs::path& directory, const RaceWish& wish) {
     const fs::path root = projectRoot(directory);
     writing();
     Objects store = objects();
-    Race race({.sandboxes = sandboxes(),
-               .objects = store,
-               .project = root,
-               .judge = judgeOf(directory, wish, store),
-               .tell = wish.tell},
+    const RaceJudge judge = judgeOf(directory, wish, store);
+    Race race({.sandboxes = sandboxes(), .objects = store, .project = root, .judge = judge, .tell = wish.tell},
               {.atOnce = wish.atOnce, .stopAtFirstPass = wish.stopAtFirstPass, .budget = wish.budget});
     const std::vector<Candidate> candidates = candidatesOf(directory, wish, store);
     const BaseFingerprint base = baseNow(root);

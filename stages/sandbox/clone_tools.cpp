@@ -84,10 +84,10 @@ class Tools {
         const bool isCache = how == HomeEntry::How::kCopyOnWrite && S_ISDIR(info->st_mode);
         if (draft_.view.shows(place) && !(isCache && info->st_uid == draft_.identity.uid)) return;
         if (isWithin(place, draft_.request.project)) return;
-        place_(place, *info, isCache, std::string(toolchain.name));
+        placeAt(place, *info, isCache, std::string(toolchain.name));
     }
 
-    void place_(const fs::path& place, const struct stat& info, bool isCache, std::string why) {
+    void placeAt(const fs::path& place, const struct stat& info, bool isCache, std::string why) {
         std::error_code error;
         const fs::path source = fs::canonical(place, error);
         if (error || !mayBeReached(source, info)) return;
@@ -100,7 +100,7 @@ class Tools {
 
     void showReadOnly(const fs::path& place, const std::string& why) {
         const std::optional<struct stat> info = look(place);
-        if (info && !draft_.view.shows(place)) place_(place, *info, false, why);
+        if (info && !draft_.view.shows(place)) placeAt(place, *info, false, why);
     }
 
     // A program found in X/bin usually needs what lies beside it: X/lib, X/pyvenv.cfg. Only if X looks like a place

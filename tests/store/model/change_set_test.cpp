@@ -201,7 +201,7 @@ RC_GTEST_PROP(ChangeSetProperty, HasOneIdentityInWhateverOrderItIsGiven, ()) {
     const Digest digest = ChangeSet(changes).digest();
     std::ranges::reverse(changes);
     RC_ASSERT(ChangeSet(changes).digest() == digest);
-    std::ranges::rotate(changes, changes.begin() + static_cast<std::ptrdiff_t>(changes.size() / 2));
+    std::rotate(changes.begin(), changes.begin() + static_cast<std::ptrdiff_t>(changes.size() / 2), changes.end());
     RC_ASSERT(ChangeSet(changes).digest() == digest);
 }
 
