@@ -20,6 +20,8 @@ using test::Acknowledged;
 using test::Climb;
 using test::someSubmission;
 
+std::uintmax_t step() { return static_cast<std::uintmax_t>(test::roundsOf(8, 4)); }
+
 /// A small disk of its own, gone with the test, and with the process should the test die.
 class SmallDisk {
   public:
@@ -116,7 +118,7 @@ TEST_F(FullDiskTest, LosesAndHalvesNothingWhereverTheRoomEnds) {
     GRADUS_CASES("CR6");
     std::size_t commits = 0;
     std::size_t refusals = 0;
-    for (std::uintmax_t left = 0; left <= 400; left += test::roundsOf(8, 4)) {
+    for (std::uintmax_t left = 0; left <= 400; left += step()) {
         const StateDirectory state{disk->root() / "state"};
         std::vector<Acknowledged> acknowledged;
         {
@@ -140,7 +142,7 @@ TEST_F(FullDiskTest, LosesAndHalvesNothingWhereverTheRoomEnds) {
 
 TEST_F(FullDiskTest, CreatesAStoreWholeOrLaterWhereverTheRoomEnds) {
     int refused = 0;
-    for (std::uintmax_t left = 0; left <= 600; left += test::roundsOf(8, 4)) {
+    for (std::uintmax_t left = 0; left <= 600; left += step()) {
         const StateDirectory state{disk->root() / "state"};
         disk->fillUpTo(left * 1024);
         try {

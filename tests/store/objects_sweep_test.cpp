@@ -8,8 +8,6 @@
 namespace gradus {
 namespace {
 
-namespace fs = std::filesystem;
-
 using ObjectsSweep = ObjectsTest;
 
 TEST_F(ObjectsSweep, ASweepTakesWhatIsOldAndUnreferencedAndNothingElse) {

@@ -24,7 +24,7 @@ std::optional<std::string> cutOnce(PowerCutDisk& disk, const fs::path& program, 
         ::sync();
     }
     Writers writers(program, {disk.root() / name}, kWriters, std::to_string(round));
-    if (writers.await(static_cast<std::size_t>(1 + upTo(160)))) writers.listen(std::chrono::microseconds(upTo(4000)));
+    if (writers.await(1 + static_cast<std::size_t>(upTo(160)))) writers.listen(std::chrono::microseconds(upTo(4000)));
     if (!writers.complaints().empty()) return "a writer said: " + writers.complaints().front();
     const std::vector<Acknowledged> before = writers.acknowledged();
     disk.cut();

@@ -22,8 +22,8 @@ class TamperedSignature : public testing::Test {
     static const StateDirectory& longLog() {
         static SampleStore sample;
         static const bool kFilled = [] {
-            Store store = sample.open();
-            fillLongLog(store);
+            Store filled = sample.open();
+            fillLongLog(filled);
             return true;
         }();
         EXPECT_TRUE(kFilled);

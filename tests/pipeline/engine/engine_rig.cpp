@@ -129,10 +129,12 @@ EngineParts EngineRig::parts(FileOperations& files) {
                                    .treeCache = base_ / "state/tree-cache"});
             },
         .files = files,
-        .before = [this](const Stage& stage, const TreeUnderTest& tree, const CheckProgress&,
-                         std::stop_token) { return answer(stage, CheckWhen::kBefore, tree.evidence, answers.before); },
+        .before =
+            [this](const Stage& stage, const TreeUnderTest& tree, const CheckProgress&, const std::stop_token&) {
+                return answer(stage, CheckWhen::kBefore, tree.evidence, answers.before);
+            },
         .after = [this](const Stage& stage, const fs::path&, const Evidence& evidence, const CheckProgress&,
-                        std::stop_token) { return answer(stage, CheckWhen::kAfter, evidence, answers.after); },
+                        const std::stop_token&) { return answer(stage, CheckWhen::kAfter, evidence, answers.after); },
         .seed =
             [this](const Change&) {
                 const WorkTree tree = readWorkTree({.project = project(), .cache = base_ / "state/seed-cache"});

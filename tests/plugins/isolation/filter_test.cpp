@@ -188,7 +188,7 @@ TEST(Filter, ForeignNumberingsAreUnknown) {
 TEST(Filter, NoFlagMakesANamespace) {
     GRADUS_CASES("NS15");
     for (const std::uint64_t flag :
-         {0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000}) {
+         {0x00020000U, 0x02000000U, 0x04000000U, 0x08000000U, 0x10000000U, 0x20000000U, 0x40000000U}) {
         EXPECT_EQ(fateOf(SYS_clone, {flag | 17}), kDenied) << flag;
         EXPECT_EQ(fateOf(SYS_unshare, {flag}), kDenied) << flag;
         EXPECT_EQ(fateOf(SYS_unshare, {flag | 1ULL << 32}), kDenied) << flag;
@@ -202,7 +202,7 @@ TEST(Filter, NoFlagMakesANamespace) {
 // The kernel looks at the low half only, so the high half must not hide anything.
 TEST(Filter, NothingCanBeTypedIntoATerminal) {
     GRADUS_CASES("NS28");
-    for (const std::uint64_t request : {0x5412, 0x541c, 0x5423}) {
+    for (const std::uint64_t request : {0x5412U, 0x541cU, 0x5423U}) {
         EXPECT_EQ(fateOf(SYS_ioctl, {0, request}), kDenied);
         EXPECT_EQ(fateOf(SYS_ioctl, {0, request | 1ULL << 32}), kDenied);
         EXPECT_EQ(fateOf(SYS_ioctl, {0, request | 0xffffffffULL << 32}), kDenied);
@@ -225,7 +225,7 @@ TEST(Filter, OnlyTheCommonSocketFamiliesExist) {
 
 TEST(Filter, PersonalitiesThatWeakenAProcessAreDenied) {
     GRADUS_CASES("KS8");
-    for (const std::uint64_t value : {0x0400000, 0x0040000, 0x0100000, 0x0200000})
+    for (const std::uint64_t value : {0x0400000U, 0x0040000U, 0x0100000U, 0x0200000U})
         EXPECT_EQ(fateOf(SYS_personality, {value}), kDenied) << value;
     for (const std::uint64_t value : {0x0ULL, 0x8ULL, 0x20000ULL, 0x20008ULL, 0xffffffffULL})
         EXPECT_EQ(fateOf(SYS_personality, {value}), kAllowed) << value;
@@ -233,11 +233,11 @@ TEST(Filter, PersonalitiesThatWeakenAProcessAreDenied) {
 
 TEST(Filter, DevicesAndForgedDeletionMarksAreDenied) {
     GRADUS_CASES("FS16");
-    for (const std::uint64_t type : {0020000, 0060000}) {
+    for (const std::uint64_t type : {0020000U, 0060000U}) {
         EXPECT_EQ(fateOf(SYS_mknod, {0, type | 0666, 0}), kDenied);
         EXPECT_EQ(fateOf(SYS_mknodat, {0, 0, type, 0}), kDenied);
     }
-    for (const std::uint64_t type : {0010000, 0100000, 0140000, 0})
+    for (const std::uint64_t type : {0010000U, 0100000U, 0140000U, 0U})
         EXPECT_EQ(fateOf(SYS_mknod, {0, type, 0}), kAllowed);
     EXPECT_EQ(fateOf(SYS_renameat2, {0, 0, 0, 0, 4}), kDenied);
     EXPECT_EQ(fateOf(SYS_renameat2, {0, 0, 0, 0, 2}), kAllowed);
@@ -321,7 +321,7 @@ TEST_F(FilterInside, EverydayProgramsRun) {
     for (const auto& [program, script] : scripts) {
         if (!std::filesystem::exists(program)) continue;
         Command command = shell(script, project.path());
-        command.environment.push_back("HOME=/tmp");
+        command.environment.emplace_back("HOME=/tmp");
         const Outcome outcome = sandbox->run(command);
         EXPECT_EQ(outcome.verdict, Verdict::kOk) << script << "\n" << describe(outcome);
     }

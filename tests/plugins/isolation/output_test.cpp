@@ -102,7 +102,7 @@ TEST_F(Output, ArgumentsAndEnvironmentMayBeLarge) {
     const HostProject project(someone());
     Command command = shell("echo ${#BIG} $(( $# ))");
     command.environment.push_back("BIG=" + std::string(100'000, 'e'));
-    for (int i = 0; i < 10'000; ++i) command.arguments.push_back("argument");
+    for (int i = 0; i < 10'000; ++i) command.arguments.emplace_back("argument");
     const Outcome outcome = open(project)->run(command);
     EXPECT_EQ(outcome.out.text(), "100000 9999\n") << describe(outcome);
     command.environment = {"TOO_BIG=" + std::string(200'000, 'e')};

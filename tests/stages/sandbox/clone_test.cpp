@@ -140,23 +140,23 @@ TEST_F(Clone, SaysWhenACommandIsAnotherInside) {
     EXPECT_EQ(line("./run.sh"), "same");
     EXPECT_EQ(line("/bin/sh"), "same");
     EXPECT_EQ(line("no-such-program"), "same") << "the command says so itself";
-    const std::string home_ = home.path().native();
+    const std::string person = home.path().native();
     EXPECT_EQ(
-        line(home_ + "/hidden/tool"),
+        line(person + "/hidden/tool"),
         fmt::format(
             "{0}/hidden/tool is {0}/hidden/tool outside and not there inside: of that place only tools are shown; put "
             "{0}/hidden on PATH, and it is shown read-only",
-            home_));
+            person));
     EXPECT_EQ(
         line("scripted"),
         fmt::format(
             "scripted runs with {0}/hidden/tool, which is not there inside: of that place only tools are shown; put "
             "{0}/hidden on PATH, and it is shown read-only",
-            home_));
+            person));
     // A directory on PATH that is not shown: the next one of that name is found.
-    EXPECT_TRUE(line("sh").starts_with(fmt::format("sh is {}/.config/sh outside and /usr/bin/sh inside", home_)))
+    EXPECT_TRUE(line("sh").starts_with(fmt::format("sh is {}/.config/sh outside and /usr/bin/sh inside", person)))
         << line("sh");
-    EXPECT_EQ(output(plan, "command -v mine; command -v sh"), fmt::format("{}/bin/mine\n/usr/bin/sh\n", home_));
+    EXPECT_EQ(output(plan, "command -v mine; command -v sh"), fmt::format("{}/bin/mine\n/usr/bin/sh\n", person));
 }
 
 // The whole of it is some hundred questions to the kernel.
