@@ -257,7 +257,8 @@ class Service {
     /// has one stage, `local`, and no checks. Throws Error(kNotAllowed) for rules that nobody trusted.
     Engine& engine(const std::filesystem::path& directory);
     /// The same, with what dead processes left brought to an end first: for verbs that are going to touch something.
-    Engine& recovered(const std::filesystem::path& directory, const EngineProgress& progress, std::stop_token cancel);
+    Engine& recovered(const std::filesystem::path& directory, const EngineProgress& progress,
+                      const std::stop_token& cancel);
     /// Promotions of the project that wait for `gradus recover`. Reads only.
     std::size_t needRecovery(const std::filesystem::path& directory);
     /// A change by its handle; a sandbox's or, where nothing is named, the work tree's, submitted on the way.

@@ -72,10 +72,10 @@ Engine& Service::engine(const fs::path& directory) {
     return room_->engine();
 }
 
-Engine& Service::recovered(const fs::path& directory, const EngineProgress& progress, std::stop_token cancel) {
+Engine& Service::recovered(const fs::path& directory, const EngineProgress& progress, const std::stop_token& cancel) {
     Engine& engine = this->engine(directory);
     sandboxes().reap();
-    for (const Recovered& one : engine.recover(progress, std::move(cancel)))
+    for (const Recovered& one : engine.recover(progress, cancel))
         around_.warn(fmt::format("{} was left {} by a process that ended; it is {} now", promotionHandle(one.before.id),
                                  nameOf(kPromotionStates, one.before.state),
                                  nameOf(kPromotionStates, one.report.promotion.state)));

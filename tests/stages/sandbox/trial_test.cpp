@@ -8,8 +8,6 @@
 namespace gradus {
 namespace {
 
-namespace fs = std::filesystem;
-
 class TrialTest : public SandboxesTest {
   protected:
     std::int64_t commits() { return store().sql().number("select count(*) from event where batch = 0").value_or(0); }
