@@ -8,7 +8,7 @@ namespace gradus {
 inline Result answerNothing(Context& /*context*/) { return {}; }
 
 /// The verbs of gradus itself and a few made-up ones that use everything a row can say.
-inline VerbTable sampleVerbs(Handler handler = answerNothing) {
+inline VerbTable sampleVerbs(const Handler& handler = answerNothing) {
     std::vector<Verb> rows = gradusVerbs();
     rows.push_back({.words = "audit query",
                     .group = Group::kAnswer,

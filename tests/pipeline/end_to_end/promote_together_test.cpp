@@ -10,7 +10,6 @@ using test::ClimbingProgram;
 using test::Ended;
 using test::has;
 using test::Json;
-using test::writeBytes;
 
 /// Long enough for two that start at once to be checked at the same time.
 constexpr std::string_view kSlowCheck = R"(

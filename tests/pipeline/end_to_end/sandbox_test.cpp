@@ -6,8 +6,6 @@
 namespace gradus::test {
 namespace {
 
-namespace fs = std::filesystem;
-
 class KeptSandbox : public SandboxProgramTest {
   protected:
     std::string made(Words words = {}) {
