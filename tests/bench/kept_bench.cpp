@@ -64,7 +64,7 @@ class Rig {
 
     /// So many files in directories of a hundred.
     fs::path project(const std::string& name, int files) const {
-        const fs::path project = scratch_ / name;
+        fs::path project = scratch_ / name;
         for (int i = 0; i < files; ++i) {
             const fs::path directory = project / ("d" + std::to_string(i / 100));
             if (i % 100 == 0) fs::create_directories(directory);
