@@ -27,7 +27,7 @@ fs::path findGit() {
          {"/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"})
         if (::access((fs::path(directory) / "git").c_str(), X_OK) == 0) return fs::path(directory) / "git";
     throw Error(ErrorCode::kInfrastructure, "a commit is to be made, and there is no git program")
-        .hint("install git, or leave `commit = true` out of the stage");
+        .hint("install git, or give the stage a driver that makes no commits");
 }
 
 FileDescriptor inMemory(std::string_view bytes) {
@@ -68,8 +68,8 @@ std::string infoLine(const std::string& path, const std::optional<GitEntry>& ent
 
 }  // namespace
 
-GitPlumbing::GitPlumbing(const GitWorkTree& git, FileOperations& files)
-    : git_(git), program_(findGit()), files_(files) {}
+GitPlumbing::GitPlumbing(const GitWorkTree& git, FileOperations& files, std::string cure)
+    : git_(git), program_(findGit()), files_(files), cure_(std::move(cure)) {}
 
 GitPlumbing::Answer GitPlumbing::run(const Words& arguments, const std::string& input, const Words& environment) const {
     Words words = {"git", "--literal-pathspecs"};
@@ -107,7 +107,7 @@ std::string GitPlumbing::ask(const Words& arguments, const std::string& input, c
     if (answer.code != 0)
         throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
                     printable(firstLine(answer.err)))
-            .hint("put that right, or leave `commit = true` out of the stage");
+            .hint(cure_);
     return answer.out;
 }
 
@@ -126,7 +126,7 @@ std::string GitPlumbing::tell(const Words& arguments, const std::string& input, 
     if (answer.code != 0)
         throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
                     printable(firstLine(answer.err)))
-            .hint("put that right, or leave `commit = true` out of the stage");
+            .hint(cure_);
     return answer.out;
 }
 
@@ -191,11 +191,14 @@ void GitPlumbing::readBlobs(const std::vector<std::string>& ids,
     }
 }
 
-std::map<std::string, std::string> GitPlumbing::conversions(const std::vector<std::string>& paths) const {
+std::map<std::string, std::string> GitPlumbing::conversions(const std::vector<std::string>& paths,
+                                                            const fs::path& index) const {
+    if (paths.empty()) return {};
     std::string input;
     for (const std::string& path : paths) (input += path) += '\0';
-    const std::string all = ask(
-        {"check-attr", "-z", "--stdin", "--cached", "filter", "text", "eol", "ident", "working-tree-encoding"}, input);
+    const std::string all =
+        ask({"check-attr", "-z", "--stdin", "--cached", "filter", "text", "eol", "ident", "working-tree-encoding"},
+            input, index.empty() ? Words() : Words{"GIT_INDEX_FILE=" + index.native()});
     std::map<std::string, std::string> found;
     for (std::string_view rest = all; !rest.empty();) {
         const std::string path = take(rest, '\0');

@@ -25,7 +25,8 @@ using GitEntries = std::map<std::string, GitEntry>;  ///< by path from the repos
 /// through FileOperations::delegate(). Faults throw Error with what git said.
 class GitPlumbing {
   public:
-    GitPlumbing(const GitWorkTree& git, FileOperations& files);
+    /// `cure`: what a person does when git says no.
+    GitPlumbing(const GitWorkTree& git, FileOperations& files, std::string cure = "put that right, then try again");
 
     /// "refs/heads/main", or "HEAD" when no branch is checked out.
     std::string headRef() const;
@@ -39,7 +40,9 @@ class GitPlumbing {
     void readBlobs(const std::vector<std::string>& ids,
                    const std::function<void(std::size_t which, std::string_view bytes)>& take) const;
     /// For each path, the attributes by which git would store other bytes than the file has: "filter=lfs".
-    std::map<std::string, std::string> conversions(const std::vector<std::string>& paths) const;
+    /// By the attributes of the user's index, or of `index`.
+    std::map<std::string, std::string> conversions(const std::vector<std::string>& paths,
+                                                   const std::filesystem::path& index = {}) const;
 
     /// The blobs of files, in their order. Durable.
     std::vector<std::string> writeBlobs(const std::vector<std::filesystem::path>& contents);
@@ -75,6 +78,7 @@ class GitPlumbing {
     GitWorkTree git_;
     std::filesystem::path program_;
     FileOperations& files_;
+    std::string cure_;
 };
 
 }  // namespace gradus
