@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "stages/drivers/branch.h"
 #include "stages/drivers/release_directory.h"
 #include "stages/drivers/sandbox.h"
 #include "stages/drivers/worktree.h"
@@ -25,6 +26,7 @@ constexpr std::array kMakers{
     Maker{"sandbox", &make<SandboxDriver>},
     Maker{"worktree", &make<WorktreeDriver>},
     Maker{"release-directory", &make<ReleaseDirectoryDriver>},
+    Maker{"branch", &make<BranchDriver>},
 };
 
 }  // namespace

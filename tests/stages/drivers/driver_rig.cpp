@@ -113,13 +113,25 @@ Tree DriverRig::world() const {
     for (const auto& [path, node] : readTree(base_)) {
         const bool isOurs = path == "state" || path.starts_with("state/");
         // git's own bookkeeping moves with every look; what it says is asked otherwise.
-        const bool isGit = path.starts_with("project/.git/");
+        const bool isBranch =
+            stage_.driver == "branch" && (path.starts_with("target/") || path.starts_with("upstream/"));
+        const bool isGit = path.starts_with("project/.git/") || isBranch;
         if (isOurs || isGit) continue;
         tree[path] = node;
         // What is made anew each time it is switched or locked.
         if (path == "target/current" || path == "target/.gradus-target") tree[path].modified = 0;
     }
     return tree;
+}
+
+Tree committedTree(const DriverRig& rig, const fs::path& repository, const std::string& branch) {
+    const fs::path directory = rig.base() / "state" / "checked-out";
+    fs::remove_all(directory);
+    fs::create_directories(directory);
+    const std::string git = "git -c tar.umask=0022 -C '" + repository.native() + "' ";
+    if (outputOf(git + "rev-parse -q --verify 'refs/heads/" + branch + "'").empty()) return {};
+    run(git + "archive 'refs/heads/" + branch + "' | tar -x -p -C '" + directory.native() + "'");
+    return readTree(directory);
 }
 
 StageChange changeTo(DriverRig& rig, const Tree& before, const Tree& after) {

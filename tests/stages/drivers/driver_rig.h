@@ -57,6 +57,9 @@ class DriverRig {
 void run(const std::string& command);
 std::string outputOf(const std::string& command);
 
+/// The tree of a branch, checked out by git itself; nothing where there is no such branch.
+Tree committedTree(const DriverRig& rig, const std::filesystem::path& repository, const std::string& branch);
+
 /// A change from what the driver holds (or the seed) to `after`.
 StageChange changeTo(DriverRig& rig, const Tree& before, const Tree& after);
 
