@@ -3,6 +3,7 @@
 #include <array>
 
 #include "stages/drivers/branch.h"
+#include "stages/drivers/command.h"
 #include "stages/drivers/release_directory.h"
 #include "stages/drivers/sandbox.h"
 #include "stages/drivers/worktree.h"
@@ -27,6 +28,7 @@ constexpr std::array kMakers{
     Maker{"worktree", &make<WorktreeDriver>},
     Maker{"release-directory", &make<ReleaseDirectoryDriver>},
     Maker{"branch", &make<BranchDriver>},
+    Maker{"command", &make<CommandDriver>},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <fstream>
 #include <stdexcept>
 
 namespace gradus::test {
@@ -122,6 +123,28 @@ Tree DriverRig::world() const {
         if (path == "target/current" || path == "target/.gradus-target") tree[path].modified = 0;
     }
     return tree;
+}
+
+std::string told(const HostCommand& command, const std::string& name) {
+    for (const std::string& entry : command.environment)
+        if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+    return "";
+}
+
+HostOutcome deploy(const DriverRig& rig, const HostCommand& command) {
+    const std::string target = rig.target().native();
+    const std::string digest = (rig.base() / "state" / "deployed").native();
+    HostOutcome outcome = success();
+    const std::string action = told(command, "GRADUS_ACTION");
+    if (action == "status") outcome.out.head = outputOf("cat '" + digest + "' 2>/dev/null");
+    if (action != "apply" && action != "rollback") return outcome;
+    run("if test -e '" + target + "'; then chmod -R u+rwX '" + target + "'; fi; rm -rf '" + target + "' '" + digest +
+        "'");
+    const std::string tree = told(command, "GRADUS_TREE");
+    if (tree.empty()) return outcome;
+    run("cp -a '" + tree + "' '" + target + "'");
+    std::ofstream(digest) << told(command, "GRADUS_TREE_DIGEST") << "\n";
+    return outcome;
 }
 
 Tree committedTree(const DriverRig& rig, const fs::path& repository, const std::string& branch) {

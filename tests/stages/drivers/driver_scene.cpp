@@ -16,6 +16,8 @@ std::vector<Scene> allScenes() {
             {.name = "WorktreeWithCommit", .driver = "worktree", .withCommit = true},
             {.name = "Branch", .driver = "branch"},
             {.name = "BranchWithPush", .driver = "branch", .withPush = true},
+            {.name = "Command", .driver = "command"},
+            {.name = "CommandWithStatus", .driver = "command", .withGit = false, .withStatus = true},
             {.name = "ReleaseDirectoryWithActivate",
              .driver = "release-directory",
              .withActivate = true,
@@ -42,7 +44,14 @@ std::vector<Scene> scenesToBreak() {
              .withGit = false,
              .isEmpty = true,
              .isSmall = true,
-             .withPush = true}};
+             .withPush = true},
+            {.name = "Command", .driver = "command", .withGit = false, .isSmall = true},
+            {.name = "EmptyCommandWithStatus",
+             .driver = "command",
+             .withGit = false,
+             .isEmpty = true,
+             .isSmall = true,
+             .withStatus = true}};
 }
 
 Tree StageUnderTest::base() const {
@@ -65,6 +74,7 @@ StageUnderTest::StageUnderTest(const Scene& scene) : scene_(scene), rig_(scene.d
     if (scene.withShared) rig_.setList("shared", {"uploads"});
     if (scene.withActivate) rig_.setList("activate", {"restart", "it"});
     if (scene.driver == "branch") prepareBranch();
+    if (scene.driver == "command") prepareCommands();
     lock_ = rig_.lock();
     if (isElsewhere() && !scene.isEmpty) fill();
     rig_.activations.clear();
@@ -80,6 +90,12 @@ void StageUnderTest::prepareBranch() {
     const std::string upstream = (rig_.base() / "upstream").native();
     run("git init -q --bare '" + upstream + "' && git -C '" + rig_.target().native() + "' remote add upstream '" +
         upstream + "'");
+}
+
+void StageUnderTest::prepareCommands() {
+    for (const char* action : {"apply", "rollback", "health"}) rig_.setList(action, {"deploy", action});
+    if (scene_.withStatus) rig_.setList("status", {"deploy", "status"});
+    rig_.onActivate = [this](const HostCommand& command) { return deploy(rig_, command); };
 }
 
 Tree StageUnderTest::held(Tree tree) const {
@@ -122,7 +138,8 @@ std::string StageUnderTest::world() const {
 
 Tree StageUnderTest::shown() const {
     if (scene_.driver == "branch") return held(committedTree(rig_, rig_.target(), "main"));
-    const fs::path where = scene_.driver == "release-directory" ? rig_.target() / "current" : rig_.project();
+    const fs::path elsewhere = scene_.driver == "command" ? rig_.target() : rig_.target() / "current";
+    const fs::path where = isElsewhere() ? elsewhere : rig_.project();
     if (!fs::exists(where)) return {};
     Tree tree;
     for (auto& [path, node] : readTree(fs::canonical(where)))

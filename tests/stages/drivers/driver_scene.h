@@ -18,8 +18,9 @@ struct Scene {
     bool withActivate = false;
     bool withCommit = false;  ///< and what is there is committed
     bool withShared = false;
-    bool isSmall = false;   ///< three files instead of every type and transition
-    bool withPush = false;  ///< and the branch is pushed to a second repository
+    bool isSmall = false;     ///< three files instead of every type and transition
+    bool withPush = false;    ///< and the branch is pushed to a second repository
+    bool withStatus = false;  ///< and the commands can tell what is there
 
     /// Fewer calls than this, and nothing was tested. A ref is moved in one.
     std::size_t fewestCalls() const { return driver == "branch" ? 1 : 4; }
@@ -58,6 +59,7 @@ class StageUnderTest {
     /// It has a seed, and a target of its own beside the project.
     bool isElsewhere() const { return isReal() && scene_.driver != "worktree"; }
     void prepareBranch();
+    void prepareCommands();
     void fill();
     /// What a driver can hold of a tree.
     Tree held(Tree tree) const;
