@@ -53,11 +53,14 @@ GitWorkTree openRepository(const fs::path& path, const fs::path& project) {
         refuseForeign(real, project);
         return {real, real, real, ""};
     }
-    const auto found = error ? std::nullopt : findWorkTree(real);
+    auto found = error ? std::nullopt : findWorkTree(real);
     if (!found)
         throw Error(ErrorCode::kUsage, "{} is no git repository", path.native())
             .hint("name one, or make it: git init --bare " + path.native());
     refuseForeign(*found, project);
+    // One name for one repository, whichever work tree leads to it.
+    found->directory = fs::canonical(found->directory);
+    found->common = fs::canonical(found->common);
     return *found;
 }
 
