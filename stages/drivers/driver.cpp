@@ -38,9 +38,9 @@ std::unique_ptr<StageDriver> makeDriver(const DriverContext& context) {
         if (maker.name == context.stage.driver) return maker.make(context);
     std::string known;
     for (const Maker& maker : kMakers) known.append(known.empty() ? "" : ", ").append(maker.name);
-    throw Error(ErrorCode::kNotAllowed, "stage '{}': the driver '{}' cannot bring anything anywhere yet; these can: {}",
-                context.stage.name, context.stage.driver, known)
-        .hint("end the pipeline before this stage, or give it another driver");
+    throw Error(ErrorCode::kNotAllowed, "stage '{}': there is no driver '{}'; there are: {}", context.stage.name,
+                context.stage.driver, known)
+        .hint("give the stage one of these");
 }
 
 }  // namespace gradus
