@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "stages/drivers/branch.h"
+#include "stages/drivers/command.h"
 #include "stages/drivers/release_directory.h"
 #include "stages/drivers/sandbox.h"
 #include "stages/drivers/worktree.h"
@@ -25,6 +27,8 @@ constexpr std::array kMakers{
     Maker{"sandbox", &make<SandboxDriver>},
     Maker{"worktree", &make<WorktreeDriver>},
     Maker{"release-directory", &make<ReleaseDirectoryDriver>},
+    Maker{"branch", &make<BranchDriver>},
+    Maker{"command", &make<CommandDriver>},
 };
 
 }  // namespace
@@ -34,9 +38,9 @@ std::unique_ptr<StageDriver> makeDriver(const DriverContext& context) {
         if (maker.name == context.stage.driver) return maker.make(context);
     std::string known;
     for (const Maker& maker : kMakers) known.append(known.empty() ? "" : ", ").append(maker.name);
-    throw Error(ErrorCode::kNotAllowed, "stage '{}': the driver '{}' cannot bring anything anywhere yet; these can: {}",
-                context.stage.name, context.stage.driver, known)
-        .hint("end the pipeline before this stage, or give it another driver");
+    throw Error(ErrorCode::kNotAllowed, "stage '{}': there is no driver '{}'; there are: {}", context.stage.name,
+                context.stage.driver, known)
+        .hint("give the stage one of these");
 }
 
 }  // namespace gradus

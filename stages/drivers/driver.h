@@ -129,7 +129,7 @@ class StageDriver {
     virtual void tidy(const std::vector<Checkpoint>& needed) = 0;
 };
 
-/// Makes the driver that `context.stage` names. Throws Error(kNotAllowed) for one that is not built yet.
+/// Makes the driver that `context.stage` names. Throws Error(kNotAllowed) for one that is not known.
 std::unique_ptr<StageDriver> makeDriver(const DriverContext& context);
 
 }  // namespace gradus

@@ -27,7 +27,7 @@ fs::path findGit() {
          {"/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"})
         if (::access((fs::path(directory) / "git").c_str(), X_OK) == 0) return fs::path(directory) / "git";
     throw Error(ErrorCode::kInfrastructure, "a commit is to be made, and there is no git program")
-        .hint("install git, or leave `commit = true` out of the stage");
+        .hint("install git, or give the stage a driver that makes no commits");
 }
 
 FileDescriptor inMemory(std::string_view bytes) {
@@ -59,6 +59,19 @@ std::string take(std::string_view& rest, char end) {
     return piece;
 }
 
+/// A path as git reads one in a line.
+std::string quoted(const std::string& path) {
+    std::string text = "\"";
+    for (const char c : path) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < ' ' || c == '"' || c == '\\')
+            text += fmt::format("\\{:03o}", byte);
+        else
+            text += c;
+    }
+    return text + "\"\n";
+}
+
 bool isSet(const std::string& value) { return value != "unspecified" && value != "unset"; }
 
 std::string infoLine(const std::string& path, const std::optional<GitEntry>& entry, const std::string& zero) {
@@ -68,10 +81,18 @@ std::string infoLine(const std::string& path, const std::optional<GitEntry>& ent
 
 }  // namespace
 
-GitPlumbing::GitPlumbing(const GitWorkTree& git, FileOperations& files)
-    : git_(git), program_(findGit()), files_(files) {}
+GitPlumbing::GitPlumbing(const GitWorkTree& git, FileOperations& files, std::string cure)
+    : git_(git), program_(findGit()), files_(files), cure_(std::move(cure)) {}
 
 GitPlumbing::Answer GitPlumbing::run(const Words& arguments, const std::string& input, const Words& environment) const {
+    const FileDescriptor in = inMemory(input);
+    const FileDescriptor out = inMemory("");
+    Answer answer = runWith(in.get(), out.get(), arguments, environment);
+    answer.out = contentOf(out.get());
+    return answer;
+}
+
+GitPlumbing::Answer GitPlumbing::runWith(int in, int out, const Words& arguments, const Words& environment) const {
     Words words = {"git", "--literal-pathspecs"};
     for (const char* setting :
          {"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.fsync=all",
@@ -92,29 +113,31 @@ GitPlumbing::Answer GitPlumbing::run(const Words& arguments, const std::string& 
                  "GIT_DIR=" + git_.directory.native(),
                  "GIT_WORK_TREE=" + git_.root.native()};
     all.insert(all.end(), environment.begin(), environment.end());
-    const FileDescriptor in = inMemory(input);
-    const FileDescriptor out = inMemory("");
     const FileDescriptor err = inMemory("");
-    ChildPlan plan{program_, words, all, {{in.get(), 0}, {out.get(), 1}, {err.get(), 2}}};
+    ChildPlan plan{program_, words, all, {{in, 0}, {out, 1}, {err.get(), 2}}};
     ChildProcess child(plan);
     const std::optional<int> status = child.wait(kPatience);
     if (!status) throw Error(ErrorCode::kInfrastructure, "git {} has not ended", arguments.front());
-    return {WIFEXITED(*status) ? WEXITSTATUS(*status) : 128, contentOf(out.get()), contentOf(err.get())};
+    return {WIFEXITED(*status) ? WEXITSTATUS(*status) : 128, "", contentOf(err.get())};
+}
+
+void GitPlumbing::requireSuccess(const Words& arguments, const Answer& answer) const {
+    if (answer.code != 0)
+        throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
+                    printable(firstLine(answer.err)))
+            .hint(cure_);
 }
 
 std::string GitPlumbing::ask(const Words& arguments, const std::string& input, const Words& environment) const {
     Answer answer = run(arguments, input, environment);
-    if (answer.code != 0)
-        throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
-                    printable(firstLine(answer.err)))
-            .hint("put that right, or leave `commit = true` out of the stage");
+    requireSuccess(arguments, answer);
     return answer.out;
 }
 
-GitPlumbing::Answer GitPlumbing::change(const Words& arguments, const std::string& input, const Words& environment) {
+GitPlumbing::Answer GitPlumbing::change(const Words& arguments, const std::function<Answer()>& act) {
     Answer answer;
     const int error = files_.delegate("git " + arguments.front(), [&] {
-        answer = run(arguments, input, environment);
+        answer = act();
         return 0;
     });
     if (error == 0) return answer;
@@ -122,11 +145,8 @@ GitPlumbing::Answer GitPlumbing::change(const Words& arguments, const std::strin
 }
 
 std::string GitPlumbing::tell(const Words& arguments, const std::string& input, const Words& environment) {
-    Answer answer = change(arguments, input, environment);
-    if (answer.code != 0)
-        throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
-                    printable(firstLine(answer.err)))
-            .hint("put that right, or leave `commit = true` out of the stage");
+    Answer answer = change(arguments, [&] { return run(arguments, input, environment); });
+    requireSuccess(arguments, answer);
     return answer.out;
 }
 
@@ -155,6 +175,60 @@ GitEntries GitPlumbing::entriesOf(const std::string& commit) const {
         entries[take(rest, '\0')] = entry;
     }
     return entries;
+}
+
+std::optional<std::string> GitPlumbing::treeOf(const std::string& commit, std::string prefix) const {
+    while (prefix.ends_with('/')) prefix.pop_back();
+    const std::string name = prefix.empty() ? commit + "^{tree}" : commit + ":" + prefix;
+    const Answer answer = run({"rev-parse", "--verify", "--quiet", "--end-of-options", name});
+    if (answer.code != 0) return std::nullopt;
+    const std::string id = firstLine(answer.out);
+    return firstLine(ask({"cat-file", "-t", id})) == "tree" ? std::optional(id) : std::nullopt;
+}
+
+std::vector<std::string> GitPlumbing::refsBelow(const std::string& prefix) const {
+    std::vector<std::string> refs;
+    const std::string all = ask({"for-each-ref", "--format=%(refname)", prefix});
+    for (std::string_view rest = all; !rest.empty();) refs.push_back(take(rest, '\n'));
+    return refs;
+}
+
+bool GitPlumbing::isBranchName(const std::string& name) const {
+    return run({"check-ref-format", "refs/heads/" + name}).code == 0;
+}
+
+bool GitPlumbing::isSymbolic(const std::string& ref) const { return run({"symbolic-ref", "--quiet", ref}).code == 0; }
+
+bool GitPlumbing::isBare() const { return settings("core.bare") == Words{"true"}; }
+
+std::vector<std::string> GitPlumbing::settings(const std::string& key) const {
+    const Answer answer = run({"config", "--null", "--get-all", key});
+    Words values;
+    for (std::string_view rest = answer.out; !rest.empty();) values.push_back(take(rest, '\0'));
+    return values;
+}
+
+void GitPlumbing::loadIndex(const std::string& commit, const fs::path& index) const {
+    fs::remove(index);
+    ask({"read-tree", commit}, "", {"GIT_INDEX_FILE=" + index.native()});
+}
+
+FileDescriptor GitPlumbing::packOf(const std::string& commit, const std::optional<std::string>& known,
+                                   const fs::path& directory) const {
+    const Words words = {"pack-objects", "--quiet", "--revs", "--thin", "--stdout", "--delta-base-offset"};
+    FileDescriptor pack(::open(directory.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+    if (!pack) pack = inMemory("");
+    const FileDescriptor wanted = inMemory(commit + "\n" + (known ? "^" + *known + "\n" : ""));
+    requireSuccess(words, runWith(wanted.get(), pack.get(), words, {}));
+    return pack;
+}
+
+void GitPlumbing::takePack(int pack, const std::string& commit) {
+    const Words words = {"index-pack", "--stdin", "--fix-thin"};
+    ::lseek(pack, 0, SEEK_SET);
+    const FileDescriptor said = inMemory("");
+    requireSuccess(words, change(words, [&] { return runWith(pack, said.get(), words, {}); }));
+    ask({"rev-list", "--objects", "--quiet", commit, "--not", "--all"});
 }
 
 GitEntries GitPlumbing::stagedEntries() const {
@@ -191,11 +265,14 @@ void GitPlumbing::readBlobs(const std::vector<std::string>& ids,
     }
 }
 
-std::map<std::string, std::string> GitPlumbing::conversions(const std::vector<std::string>& paths) const {
+std::map<std::string, std::string> GitPlumbing::conversions(const std::vector<std::string>& paths,
+                                                            const fs::path& index) const {
+    if (paths.empty()) return {};
     std::string input;
     for (const std::string& path : paths) (input += path) += '\0';
-    const std::string all = ask(
-        {"check-attr", "-z", "--stdin", "--cached", "filter", "text", "eol", "ident", "working-tree-encoding"}, input);
+    const std::string all =
+        ask({"check-attr", "-z", "--stdin", "--cached", "filter", "text", "eol", "ident", "working-tree-encoding"},
+            input, index.empty() ? Words() : Words{"GIT_INDEX_FILE=" + index.native()});
     std::map<std::string, std::string> found;
     for (std::string_view rest = all; !rest.empty();) {
         const std::string path = take(rest, '\0');
@@ -208,7 +285,7 @@ std::map<std::string, std::string> GitPlumbing::conversions(const std::vector<st
 
 std::vector<std::string> GitPlumbing::writeBlobs(const std::vector<fs::path>& contents) {
     std::string input;
-    for (const fs::path& content : contents) input += content.native() + "\n";
+    for (const fs::path& content : contents) input += quoted(content.native());
     const std::string all = tell({"hash-object", "-w", "--no-filters", "--stdin-paths"}, input);
     std::vector<std::string> ids;
     for (std::string_view rest = all; !rest.empty();) ids.push_back(take(rest, '\n'));
@@ -253,7 +330,7 @@ bool GitPlumbing::moveRef(const std::string& ref, const std::optional<std::strin
     const std::string zero = zeroId();
     Words words = {"update-ref", "--no-deref", "-m", reason, ref, to.value_or(zero), from.value_or(zero)};
     const Words who = {"GIT_COMMITTER_NAME=Gradus", "GIT_COMMITTER_EMAIL=gradus@localhost"};
-    if (change(words, "", who).code == 0) return true;
+    if (change(words, [&] { return run(words, "", who); }).code == 0) return true;
     return commitAt(ref) == to;
 }
 
@@ -265,7 +342,8 @@ bool GitPlumbing::stage(const std::map<std::string, std::optional<GitEntry>>& en
         if (!entry) lines += infoLine(path, entry, zero);
     for (const auto& [path, entry] : entries)
         if (entry) lines += infoLine(path, entry, zero);
-    const Answer answer = change({"update-index", "-z", "--index-info"}, lines, {});
+    const Words words = {"update-index", "-z", "--index-info"};
+    const Answer answer = change(words, [&] { return run(words, lines); });
     if (answer.code == 0) return true;
     if (answer.err.find("index.lock") != std::string::npos) return false;
     throw Error(ErrorCode::kInfrastructure, "git update-index in {} said: {}", git_.root.native(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "stages/changes/file_operations.h"
 #include "stages/changes/git_work_tree.h"
+#include "store/file.h"
 
 namespace gradus {
 
@@ -25,7 +27,8 @@ using GitEntries = std::map<std::string, GitEntry>;  ///< by path from the repos
 /// through FileOperations::delegate(). Faults throw Error with what git said.
 class GitPlumbing {
   public:
-    GitPlumbing(const GitWorkTree& git, FileOperations& files);
+    /// `cure`: what a person does when git says no.
+    GitPlumbing(const GitWorkTree& git, FileOperations& files, std::string cure = "put that right, then try again");
 
     /// "refs/heads/main", or "HEAD" when no branch is checked out.
     std::string headRef() const;
@@ -33,13 +36,34 @@ class GitPlumbing {
     std::optional<std::string> commitAt(const std::string& ref) const;
     bool isAncestor(const std::string& commit, const std::string& of) const;
     GitEntries entriesOf(const std::string& commit) const;
+    /// The tree of a commit, or of the directory `prefix` in it; nothing if there is none.
+    std::optional<std::string> treeOf(const std::string& commit, std::string prefix) const;
+    /// Full names of the refs below `prefix`.
+    std::vector<std::string> refsBelow(const std::string& prefix) const;
+    bool isBranchName(const std::string& name) const;
+    /// The ref is another name for another ref.
+    bool isSymbolic(const std::string& ref) const;
+    bool isBare() const;
+    /// Of the repository's own configuration.
+    std::vector<std::string> settings(const std::string& key) const;
     /// Of the user's index; a path with an unresolved conflict has the mode "conflict".
     GitEntries stagedEntries() const;
     /// The contents of blobs, one after the other.
     void readBlobs(const std::vector<std::string>& ids,
                    const std::function<void(std::size_t which, std::string_view bytes)>& take) const;
     /// For each path, the attributes by which git would store other bytes than the file has: "filter=lfs".
-    std::map<std::string, std::string> conversions(const std::vector<std::string>& paths) const;
+    /// By the attributes of the user's index, or of `index`, which loadIndex() has filled.
+    std::map<std::string, std::string> conversions(const std::vector<std::string>& paths,
+                                                   const std::filesystem::path& index = {}) const;
+
+    /// A file of ours with the entries of a commit.
+    void loadIndex(const std::string& commit, const std::filesystem::path& index) const;
+    /// Everything that `commit` needs and a repository that has `known` lacks, as a pack in an unnamed file below
+    /// `directory`.
+    FileDescriptor packOf(const std::string& commit, const std::optional<std::string>& known,
+                          const std::filesystem::path& directory) const;
+    /// Takes such a pack in. Durable. Throws Error if `commit` is still not wholly there.
+    void takePack(int pack, const std::string& commit);
 
     /// The blobs of files, in their order. Durable.
     std::vector<std::string> writeBlobs(const std::vector<std::filesystem::path>& contents);
@@ -67,14 +91,17 @@ class GitPlumbing {
     };
     using Words = std::vector<std::string>;
     Answer run(const Words& arguments, const std::string& input = "", const Words& environment = {}) const;
+    Answer runWith(int in, int out, const Words& arguments, const Words& environment) const;
     std::string ask(const Words& arguments, const std::string& input = "", const Words& environment = {}) const;
     std::string tell(const Words& arguments, const std::string& input = "", const Words& environment = {});
-    Answer change(const Words& arguments, const std::string& input, const Words& environment);
+    Answer change(const Words& arguments, const std::function<Answer()>& act);
+    void requireSuccess(const Words& arguments, const Answer& answer) const;
     std::string zeroId() const;
 
     GitWorkTree git_;
     std::filesystem::path program_;
     FileOperations& files_;
+    std::string cure_;
 };
 
 }  // namespace gradus

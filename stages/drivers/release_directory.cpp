@@ -77,8 +77,11 @@ ReleaseStep ReleaseStep::decode(const Checkpoint& checkpoint) {
 }
 
 ReleaseDirectoryDriver::ReleaseDirectoryDriver(const DriverContext& context)
+    : ReleaseDirectoryDriver(context, ReleaseLayout(context)) {}
+
+ReleaseDirectoryDriver::ReleaseDirectoryDriver(const DriverContext& context, const ReleaseLayout& layout)
     : context_(context),
-      layout_(context),
+      layout_(layout),
       activate_(context.stage.settings.list("activate")),
       keep_(context.stage.settings.number("keep")),
       shelf_(context.state, context.files) {}

@@ -30,6 +30,7 @@ struct ReleaseStep {
 class ReleaseDirectoryDriver final : public StageDriver {
   public:
     explicit ReleaseDirectoryDriver(const DriverContext& context);
+    ReleaseDirectoryDriver(const DriverContext& context, const ReleaseLayout& layout);
 
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override;

@@ -21,6 +21,8 @@ class ReleaseLayout {
     /// Throws Error for settings that cannot be meant: a target in the project or around it, shared paths that are not
     /// plain or lie in each other.
     explicit ReleaseLayout(const DriverContext& context);
+    /// A directory of ours, with nothing shared.
+    explicit ReleaseLayout(std::filesystem::path root) : root_(std::move(root)) {}
 
     const std::filesystem::path& root() const { return root_; }
     const std::vector<std::string>& shared() const { return shared_; }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "stages/changes/work_tree.h"
+#include "stages/drivers/project_marker.h"
 #include "store/model/canonical.h"
 #include "store/model/canonical_reader.h"
 #include "store/model/error.h"
@@ -20,9 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kDomain = "gradus.worktree-checkpoint.1";
-constexpr std::string_view kMarker = "gradus-target";
-/// Where markers of directories without git lie: seen by every user, kept over a reboot.
-constexpr std::string_view kMarkersWithoutGit = "/var/tmp";
 
 struct Taken {
     JournalRef journal;
@@ -44,40 +42,6 @@ struct Taken {
         return taken;
     }
 };
-
-/// Whoever owns git's directory decides what it leads to. One that is neither ours nor the project's owner's, or that
-/// does not know of this work tree, may have been put there to be followed.
-void requireTrustworthy(const GitWorkTree& git) {
-    struct stat directory {};
-    struct stat root {};
-    if (::stat(git.directory.c_str(), &directory) != 0 || ::stat(git.root.c_str(), &root) != 0)
-        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", git.directory.native(), errnoText(errno));
-    if (directory.st_uid != root.st_uid && directory.st_uid != ::geteuid())
-        throw Error(ErrorCode::kNotAllowed, "{} belongs to user {}, the work tree {} to user {}",
-                    git.directory.native(), directory.st_uid, git.root.native(), root.st_uid)
-            .hint(
-                fmt::format("if you trust it: chown -R --reference={} {}", git.root.native(), git.directory.native()));
-    if (git.directory == git.common) return;
-    const auto back = readPlainFile(AT_FDCWD, git.directory / "gitdir", 8192);
-    std::error_code ignored;
-    const fs::path leads = back ? git.directory / back->substr(0, back->find('\n')) : fs::path();
-    if (!back || !fs::equivalent(leads, git.root / ".git", ignored))
-        throw Error(ErrorCode::kNotAllowed, "{} does not know of the work tree {}", git.directory.native(),
-                    git.root.native())
-            .hint("if it was moved: git worktree repair");
-}
-
-/// Without git nothing beside the files is ours. The time of birth keeps a number that is used again from being taken
-/// for the directory that had it before.
-fs::path markerWithoutGit(const fs::path& project) {
-    struct statx info {};
-    if (::statx(AT_FDCWD, project.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &info) != 0)
-        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", project.native(), errnoText(errno));
-    const bool isKnown = (info.stx_mask & STATX_BTIME) != 0;
-    return fs::path(kMarkersWithoutGit) /
-           fmt::format(".{}-{}-{}-{}-{}", kMarker, info.stx_dev_major, info.stx_dev_minor, info.stx_ino,
-                       isKnown ? info.stx_btime.tv_sec * 1'000'000'000 + info.stx_btime.tv_nsec : 0);
-}
 
 bool isRepository(const TreeRoot& root, std::string_view directory) {
     const Place place = root.place(std::string(directory) + "/.git");
@@ -134,12 +98,7 @@ WorktreeCommit WorktreeDriver::repository() const {
 TargetIdentity WorktreeDriver::identity() const {
     const ProjectIdentity project = identify(context_.project);
     const std::string canonical = fmt::format("{}:{}", project.device, project.inode);
-    if (!git_) return {"worktree", canonical, markerWithoutGit(context_.project)};
-    requireTrustworthy(*git_);
-    // Projects in one repository are targets of their own.
-    std::string name(kMarker);
-    if (!git_->prefix.empty()) name += "-" + sha256(git_->prefix).brief();
-    return {"worktree", canonical, git_->directory / name};
+    return {"worktree", canonical, projectMarker(context_.project, git_, "")};
 }
 
 std::optional<HeldTree> WorktreeDriver::held() const {

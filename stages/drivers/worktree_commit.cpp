@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kDomain = "gradus.prepared-commit.1";
-constexpr std::uint64_t kLargestBlob = std::uint64_t{1} << 31;
 constexpr int kIndexAttempts = 40;
 constexpr std::chrono::milliseconds kIndexNap{50};
 
@@ -30,19 +29,6 @@ constexpr std::array<std::pair<const char*, const char*>, 6> kUnderWay = {{{"MER
                                                                            {"rebase-merge", "a rebase"},
                                                                            {"rebase-apply", "a rebase"},
                                                                            {"sequencer", "a sequence of picks"}}};
-
-std::string modeOf(const Entry& entry) {
-    if (entry.type == EntryType::kSymlink) return "120000";
-    return (entry.mode & 0100) != 0 ? "100755" : "100644";
-}
-
-/// Only its mode changes, or nothing.
-bool isSameContent(const PathChange& change) {
-    return change.before && change.after && change.before->type == change.after->type &&
-           change.before->digest == change.after->digest;
-}
-
-bool isFile(const std::optional<Entry>& entry) { return entry && entry->type != EntryType::kDirectory; }
 
 Conflict conflictOf(ConflictKind kind, const std::string& path, std::string found) {
     return {kind, path, "", std::move(found), std::nullopt};
@@ -64,12 +50,6 @@ std::optional<GitEntry> decodeEntry(CanonicalReader& in) {
 std::optional<GitEntry> at(const GitEntries& entries, const std::string& path) {
     const auto found = entries.find(path);
     return found == entries.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::string oneLine(std::string_view text) {
-    std::string line(text.substr(0, text.find_first_of("\r\n")));
-    std::erase_if(line, [](char c) { return c >= 0 && (c < ' ' || c == '\x7f'); });
-    return line;
 }
 
 }  // namespace
@@ -104,14 +84,9 @@ PreparedCommit PreparedCommit::decode(std::string_view bytes) {
 }
 
 WorktreeCommit::WorktreeCommit(const DriverContext& context, const GitWorkTree& git)
-    : context_(context), git_(git), plumbing_(git, context.files) {}
-
-std::map<std::string, const PathChange*> WorktreeCommit::filesOf(const StageChange& change) const {
-    std::map<std::string, const PathChange*> files;
-    for (const PathChange& path : change.changes.changes())
-        if (isFile(path.before) || isFile(path.after)) files[git_.prefix + path.path] = &path;
-    return files;
-}
+    : context_(context),
+      git_(git),
+      plumbing_(git, context.files, "put that right, or leave `commit = true` out of the stage") {}
 
 std::vector<Conflict> WorktreeCommit::conflicts(const StageChange& change) const {
     std::vector<Conflict> found;
@@ -123,16 +98,16 @@ std::vector<Conflict> WorktreeCommit::conflicts(const StageChange& change) const
     for (const auto& [name, what] : kUnderWay)
         if (::lstat((git_.directory / name).c_str(), &info) == 0)
             found.push_back(conflictOf(ConflictKind::kNotCommitted, ".git", fmt::format("{} under way", what)));
-    const auto files = filesOf(change);
+    const FilesByPath files = filesOf(change.changes, git_.prefix);
     if (files.empty()) return found;
     addUncommitted(files, found);
-    addFiltered(files, found);
+    for (Conflict& conflict : filteredBy(plumbing_.conversions(plainFilesAfter(files)), files, context_.objects))
+        found.push_back(std::move(conflict));
     return found;
 }
 
 // The commit takes whole files: each must be, before the change, what the branch has and what is staged.
-void WorktreeCommit::addUncommitted(const std::map<std::string, const PathChange*>& files,
-                                    std::vector<Conflict>& found) const {
+void WorktreeCommit::addUncommitted(const FilesByPath& files, std::vector<Conflict>& found) const {
     const auto head = plumbing_.commitAt("HEAD");
     const GitEntries committed = head ? plumbing_.entriesOf(*head) : GitEntries();
     const GitEntries staged = plumbing_.stagedEntries();
@@ -145,7 +120,7 @@ void WorktreeCommit::addUncommitted(const std::map<std::string, const PathChange
         else if (entry.has_value() != isFile(change->before))
             found.push_back(conflictOf(ConflictKind::kNotCommitted, change->path,
                                        entry ? "deleted, but not committed" : "a file that was never committed"));
-        else if (entry && entry->mode != modeOf(*change->before))
+        else if (entry && entry->mode != gitMode(*change->before))
             found.push_back(conflictOf(ConflictKind::kNotCommitted, change->path, "its mode is not committed"));
         else if (entry) {
             ids.push_back(entry->id);
@@ -161,71 +136,20 @@ void WorktreeCommit::addUncommitted(const std::map<std::string, const PathChange
     });
 }
 
-// A filter would be a command of the repository's choice, so it is not run; then the bytes would be the wrong ones.
-void WorktreeCommit::addFiltered(const std::map<std::string, const PathChange*>& files,
-                                 std::vector<Conflict>& found) const {
-    std::vector<std::string> paths;
-    for (const auto& [path, change] : files)
-        if (isFile(change->after)) paths.push_back(path);
-    if (paths.empty()) return;
-    for (const auto& [path, attributes] : plumbing_.conversions(paths)) {
-        const PathChange& change = *files.at(path);
-        if (isSameContent(change)) continue;
-        const bool isText = attributes.find("filter=") == std::string::npos &&
-                            attributes.find("ident=") == std::string::npos &&
-                            attributes.find("encoding=") == std::string::npos;
-        // Line ends alone matter only where there are some to convert.
-        if (isText && (change.after->type != EntryType::kFile ||
-                       context_.objects.readAll(change.after->digest, kLargestBlob).find("\r\n") == std::string::npos))
-            continue;
-        found.push_back(conflictOf(ConflictKind::kFiltered, change.path, attributes));
-    }
-}
-
-// git is shown files of ours, not those of the tree: what is committed is what was promoted.
-GitEntries WorktreeCommit::entriesAfter(const std::map<std::string, const PathChange*>& files) {
-    const fs::path directory = context_.state / "commit-contents";
-    fs::remove_all(directory);
-    fs::create_directories(directory);
-    std::vector<fs::path> contents;
-    std::vector<std::pair<std::string, std::string>> modes;
-    for (const auto& [path, change] : files) {
-        if (!isFile(change->after) || isSameContent(*change)) continue;
-        contents.push_back(directory / std::to_string(contents.size()));
-        writeFileDurably(contents.back(), context_.objects.readAll(change->after->digest, kLargestBlob));
-        modes.emplace_back(path, modeOf(*change->after));
-    }
-    GitEntries entries;
-    const std::vector<std::string> ids = contents.empty() ? std::vector<std::string>() : plumbing_.writeBlobs(contents);
-    for (std::size_t i = 0; i < ids.size(); ++i) entries[modes[i].first] = {modes[i].second, ids[i]};
-    fs::remove_all(directory);
-    return entries;
-}
-
-std::string WorktreeCommit::messageOf(const StageChange& change) const {
-    std::string title = oneLine(change.title);
-    if (title.empty()) title = "Promote " + change.handle;
-    std::string message = title + "\n";
-    for (const auto& [name, value] : change.trailers)
-        message +=
-            fmt::format("{}{}: {}\n", message.size() == title.size() + 1 ? "\n" : "", oneLine(name), oneLine(value));
-    return message;
-}
-
 std::optional<PreparedCommit> WorktreeCommit::prepare(const StageChange& change) {
-    const auto files = filesOf(change);
+    const FilesByPath files = filesOf(change.changes, git_.prefix);
     if (files.empty()) return std::nullopt;
     PreparedCommit commit;
     commit.ref = plumbing_.headRef();
     commit.parent = plumbing_.commitAt("HEAD");
     const GitEntries committed = commit.parent ? plumbing_.entriesOf(*commit.parent) : GitEntries();
-    GitEntries entries = entriesAfter(files);
+    GitEntries entries = writeContents(plumbing_, context_, files);
     for (const auto& [path, one] : files)
-        if (isSameContent(*one) && isFile(one->after)) entries[path] = {modeOf(*one->after), committed.at(path).id};
+        if (isSameContent(*one) && isFile(one->after)) entries[path] = {gitMode(*one->after), committed.at(path).id};
     GitPlumbing::NewCommit made{commit.parent,
                                 std::move(entries),
                                 {},
-                                messageOf(change),
+                                commitMessage(change, ""),
                                 change.author.empty() ? "Gradus <gradus@localhost>" : oneLine(change.author),
                                 toMillis(context_.clock.now()) / 1000};
     for (const auto& [path, one] : files) {

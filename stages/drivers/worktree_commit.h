@@ -7,6 +7,7 @@
 
 #include "stages/changes/git_work_tree.h"
 #include "stages/drivers/driver.h"
+#include "stages/drivers/git_change.h"
 #include "stages/drivers/git_plumbing.h"
 
 namespace gradus {
@@ -48,12 +49,7 @@ class WorktreeCommit {
     std::optional<Kept> takeBack(const PreparedCommit& commit);
 
   private:
-    /// The files and links of a change, by git's path.
-    std::map<std::string, const PathChange*> filesOf(const StageChange& change) const;
-    void addUncommitted(const std::map<std::string, const PathChange*>& files, std::vector<Conflict>& found) const;
-    void addFiltered(const std::map<std::string, const PathChange*>& files, std::vector<Conflict>& found) const;
-    std::map<std::string, GitEntry> entriesAfter(const std::map<std::string, const PathChange*>& files);
-    std::string messageOf(const StageChange& change) const;
+    void addUncommitted(const FilesByPath& files, std::vector<Conflict>& found) const;
     /// Index entries that are as one side of the steps become as the other.
     bool restage(const PreparedCommit& commit, bool isForward);
 

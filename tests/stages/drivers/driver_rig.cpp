@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <fstream>
 #include <stdexcept>
 
 namespace gradus::test {
@@ -113,13 +114,47 @@ Tree DriverRig::world() const {
     for (const auto& [path, node] : readTree(base_)) {
         const bool isOurs = path == "state" || path.starts_with("state/");
         // git's own bookkeeping moves with every look; what it says is asked otherwise.
-        const bool isGit = path.starts_with("project/.git/");
+        const bool isBranch =
+            stage_.driver == "branch" && (path.starts_with("target/") || path.starts_with("upstream/"));
+        const bool isGit = path.starts_with("project/.git/") || isBranch;
         if (isOurs || isGit) continue;
         tree[path] = node;
         // What is made anew each time it is switched or locked.
         if (path == "target/current" || path == "target/.gradus-target") tree[path].modified = 0;
     }
     return tree;
+}
+
+std::string told(const HostCommand& command, const std::string& name) {
+    for (const std::string& entry : command.environment)
+        if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+    return "";
+}
+
+HostOutcome deploy(const DriverRig& rig, const HostCommand& command) {
+    const std::string target = rig.target().native();
+    const std::string digest = (rig.base() / "state" / "deployed").native();
+    HostOutcome outcome = success();
+    const std::string action = told(command, "GRADUS_ACTION");
+    if (action == "status") outcome.out.head = outputOf("cat '" + digest + "' 2>/dev/null");
+    if (action != "apply" && action != "rollback") return outcome;
+    run("if test -e '" + target + "'; then chmod -R u+rwX '" + target + "'; fi; rm -rf '" + target + "' '" + digest +
+        "'");
+    const std::string tree = told(command, "GRADUS_TREE");
+    if (tree.empty()) return outcome;
+    run("cp -a '" + tree + "' '" + target + "'");
+    std::ofstream(digest) << told(command, "GRADUS_TREE_DIGEST") << "\n";
+    return outcome;
+}
+
+Tree committedTree(const DriverRig& rig, const fs::path& repository, const std::string& branch) {
+    const fs::path directory = rig.base() / "state" / "checked-out";
+    fs::remove_all(directory);
+    fs::create_directories(directory);
+    const std::string git = "git -c tar.umask=0022 -C '" + repository.native() + "' ";
+    if (outputOf(git + "rev-parse -q --verify 'refs/heads/" + branch + "'").empty()) return {};
+    run(git + "archive 'refs/heads/" + branch + "' | tar -x -p -C '" + directory.native() + "'");
+    return readTree(directory);
 }
 
 StageChange changeTo(DriverRig& rig, const Tree& before, const Tree& after) {

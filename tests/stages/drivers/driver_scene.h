@@ -18,7 +18,12 @@ struct Scene {
     bool withActivate = false;
     bool withCommit = false;  ///< and what is there is committed
     bool withShared = false;
-    bool isSmall = false;  ///< three files instead of every type and transition
+    bool isSmall = false;     ///< three files instead of every type and transition
+    bool withPush = false;    ///< and the branch is pushed to a second repository
+    bool withStatus = false;  ///< and the commands can tell what is there
+
+    /// Fewer calls than this, and nothing was tested. A ref is moved in one.
+    std::size_t fewestCalls() const { return driver == "branch" ? 1 : 4; }
 };
 std::ostream& operator<<(std::ostream& out, const Scene& scene);
 
@@ -34,21 +39,31 @@ class StageUnderTest {
 
     DriverRig& rig() { return rig_; }
     std::unique_ptr<StageDriver> driver() { return rig_.driver(); }
-    void lockAgain() { lock_ = rig_.lock(); }
+    void lockAgain() {
+        lock_.reset();
+        lock_ = rig_.lock();
+    }
     bool isReal() const { return scene_.driver != "sandbox"; }
     /// What a person sees: all files and, where there is one, what git says of them.
     std::string world() const;
     /// What the stage shows now; empty if nothing.
     Tree shown() const;
-    Tree before() const { return scene_.isEmpty ? Tree() : base(); }
-    Tree after() const { return isReal() ? goal() : base(); }
+    Tree before() const { return scene_.isEmpty ? Tree() : held(base()); }
+    Tree after() const { return held(isReal() ? goal() : base()); }
 
     StageChange change();
     Checkpoint checkpoint() { return driver()->checkpoint(change()); }
     Checkpoint checkpoint(FileOperations& files) { return rig_.driver(files)->checkpoint(change()); }
 
   private:
-    void fillReleaseDirectory();
+    /// It has a seed, and a target of its own beside the project.
+    bool isElsewhere() const { return isReal() && scene_.driver != "worktree"; }
+    void prepareBranch();
+    void prepareCommands();
+    void fill();
+    /// What a driver can hold of a tree.
+    Tree held(Tree tree) const;
+    std::string refs() const;
     Tree base() const;
     Tree goal() const;
 

@@ -16,7 +16,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutant{"switch_before_sync", "ReleaseDirectory.EverythingIsSyncedBeforeTheLinkIsSwitched"},
                     Mutant{"activate_skipped", "ReleaseDirectory.TellsActivateWhereItIsForwardAndBack"},
                     Mutant{"old_release_unread", "ReleaseDirectory.AnOldReleaseThatIsNotWhatItWasIsAProblem"},
-                    Mutant{"edits_dropped", "ReleaseDirectory.AReleaseThatSomebodyEditedIsKeptAndListed"}),
+                    Mutant{"edits_dropped", "ReleaseDirectory.AReleaseThatSomebodyEditedIsKeptAndListed"},
+                    Mutant{"branch_forced", "BranchStage.SomebodyWhoCommitsInBetweenWinsAndNothingIsLost"},
+                    Mutant{"checked_out_unseen", "BranchStage.ABranchThatIsCheckedOutIsRefusedWithTheCure"},
+                    Mutant{"hooks_run", "BranchStage.NoHookRunsAndNoConfigurationHasASay"},
+                    Mutant{"command_unmarked", "CommandStageKilled.WithoutStatusItCannotBeToldAndGoesBack"},
+                    Mutant{"health_skipped", "CommandStage.AFailedHealthIsTakenBackAndAskedAgain"}),
     nameOfMutant);
 
 }  // namespace

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/drivers/command_request.h"
+#include "stages/drivers/driver.h"
+#include "stages/drivers/release_directory.h"
+
+namespace gradus {
+
+/// Commands of the user's own bring trees somewhere and back. What the stage holds is a copy of ours: a release
+/// directory below the state that nobody else sees. docs/stages.md has what is promised, and what cannot be.
+class CommandDriver final : public StageDriver {
+  public:
+    explicit CommandDriver(const DriverContext& context);
+
+    TargetIdentity identity() const override;
+    std::optional<HeldTree> held() const override { return copies_.held(); }
+    std::optional<std::filesystem::path> shown() const override { return copies_.shown(); }
+    HeldTree adopt() override;
+    std::vector<Conflict> conflicts(const StageChange& change) const override;
+    Checkpoint checkpoint(const StageChange& change) override;
+    ApplyOutcome apply(const Checkpoint& checkpoint) override;
+    Observed observe(const Checkpoint& checkpoint) const override;
+    RollbackOutcome rollback(const Checkpoint& checkpoint) override;
+    std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
+    void tidy(const std::vector<Checkpoint>& needed) override;
+
+  private:
+    /// What `status` prints; nothing if there is no such command, or if it cannot tell.
+    std::optional<std::string> status() const;
+    std::optional<Conflict> foreignTree() const;
+    HostCommand prepared(const std::string& action, const std::vector<std::string>& told) const;
+    /// Why it did not go well; empty if it did.
+    std::string perform(const std::string& action, const CommandRequest& request, std::string& log);
+    std::string bring(const CommandRequest& request, std::string& log);
+    std::string carryOut(const Checkpoint& checkpoint, std::string& log);
+    bool bringBack(const CommandStep& step, RollbackOutcome& outcome);
+    bool isForeign(const CommandStep& step, RollbackOutcome& outcome) const;
+    CommandRequest requestOf(const CommandStep& step, bool isBack) const;
+
+    DriverContext context_;
+    ReleaseLayout layout_;
+    ReleaseDirectoryDriver copies_;
+    ReleaseShelf shelf_;
+};
+
+}  // namespace gradus
