@@ -1,6 +1,10 @@
 #include "pipeline/engine/drive.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <thread>
 
 #include "store/file.h"
 #include "store/model/canonical.h"
@@ -16,6 +20,12 @@ namespace {
 // A tree that moves faster than its checks run is not checked for ever.
 constexpr int kMostRounds = 3;
 constexpr std::uint64_t kMostCheckpoint = std::uint64_t{256} << 20;
+
+// A child that a killed driver was just starting has its lock until the exec.
+constexpr int kMostLooks = 200;
+constexpr Milliseconds kBetweenLooks{10};
+
+bool isAlive(const std::optional<pid_t>& process) { return process && (::kill(*process, 0) == 0 || errno == EPERM); }
 
 template <typename Items, typename Text>
 std::string listed(const Items& items, Text text) {
@@ -70,7 +80,15 @@ Drive::Drive(const EngineProject& project, EngineParts& parts, const Stage& stag
       target_(parts.driver(stage, cancel_)) {}
 
 bool Drive::seize(std::int64_t promotion) {
-    if (auto lock = SandboxLock::attempt(drivingLock(parts_.state, promotion))) driving_.emplace(std::move(*lock));
+    const fs::path file = drivingLock(parts_.state, promotion);
+    for (int i = 0; i < kMostLooks && !driving_; ++i) {
+        if (auto lock = SandboxLock::attempt(file)) {
+            driving_.emplace(std::move(*lock));
+        } else {
+            if (isAlive(SandboxLock::holder(file))) return false;
+            std::this_thread::sleep_for(kBetweenLooks);
+        }
+    }
     return driving_.has_value();
 }
 
