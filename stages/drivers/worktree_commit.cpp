@@ -14,8 +14,6 @@
 
 namespace gradus {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr std::string_view kDomain = "gradus.prepared-commit.1";

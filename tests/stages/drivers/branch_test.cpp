@@ -47,7 +47,7 @@ class BranchStage : public testing::Test {
             branch);
     }
     fs::path withRemote() {
-        const fs::path remote = rig_.base() / "upstream";
+        fs::path remote = rig_.base() / "upstream";
         git(rig_.project(), "init -q --bare '" + remote.native() + "' && git remote add origin '" + remote.native() +
                                 "' && git push -q origin staging");
         rig_.setNumber("push", 1);
