@@ -243,7 +243,8 @@ TEST_F(Audit, QueryNarrowsByEveryFlag) {
         EXPECT_FALSE(events.empty()) << flag;
         for (const Json& event : events) EXPECT_EQ(event[field], wanted) << event;
     }
-    for (const Json& event : runJson(query({"--project", "."}))["data"]["events"])
+    const Json events = runJson(query({"--project", "."}))["data"]["events"];
+    for (const Json& event : events)
         EXPECT_EQ(event["project"], fs::canonical(project).native());
     EXPECT_EQ(count({"--stage", "local", "--event", "check.finished"}), 2U);
 }

@@ -28,7 +28,8 @@ class Together : public ClimbingProgram {
     }
     /// Every promotion of that stage stands at an end.
     void expectEnded(const std::string& stage) {
-        for (const Json& one : gradusJson({"status"})["data"]["unfinished"])
+        const Json unfinished = gradusJson({"status"})["data"]["unfinished"];
+        for (const Json& one : unfinished)
             EXPECT_NE(one["stage"], stage) << one.dump(2);
     }
     static bool isEnd(const Json& promotion) {
