@@ -244,8 +244,7 @@ TEST_F(Audit, QueryNarrowsByEveryFlag) {
         for (const Json& event : events) EXPECT_EQ(event[field], wanted) << event;
     }
     const Json events = runJson(query({"--project", "."}))["data"]["events"];
-    for (const Json& event : events)
-        EXPECT_EQ(event["project"], fs::canonical(project).native());
+    for (const Json& event : events) EXPECT_EQ(event["project"], fs::canonical(project).native());
     EXPECT_EQ(count({"--stage", "local", "--event", "check.finished"}), 2U);
 }
 

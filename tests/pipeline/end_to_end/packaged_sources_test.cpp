@@ -66,8 +66,7 @@ class PackagedSources : public ClimbingProgram {
         const Ended ended = gradus({"promote", change, "--to", "local", "--json"});
         ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
         const Json stages = ended.json()["data"]["stages"];
-        for (const Json& stage : stages)
-            EXPECT_EQ(stage["promotion"]["state"], "promoted") << stage.dump(2);
+        for (const Json& stage : stages) EXPECT_EQ(stage["promotion"]["state"], "promoted") << stage.dump(2);
         EXPECT_NE(bytesOf(project / source.edited), original);
         EXPECT_EQ(gradus({"check"}).exit, 0) << "and it holds for what is there now";
 

@@ -29,8 +29,7 @@ class Together : public ClimbingProgram {
     /// Every promotion of that stage stands at an end.
     void expectEnded(const std::string& stage) {
         const Json unfinished = gradusJson({"status"})["data"]["unfinished"];
-        for (const Json& one : unfinished)
-            EXPECT_NE(one["stage"], stage) << one.dump(2);
+        for (const Json& one : unfinished) EXPECT_NE(one["stage"], stage) << one.dump(2);
     }
     static bool isEnd(const Json& promotion) {
         for (const char* state : {"promoted", "stale", "rejected", "rolled-back", "cancelled"})
