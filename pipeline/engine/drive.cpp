@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "pipeline/engine/checked_evidence.h"
 #include "store/file.h"
-#include "store/model/canonical.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
@@ -42,11 +42,11 @@ std::string conflictText(const std::vector<MergeConflict>& conflicts) {
     return listed(conflicts, [](const MergeConflict& conflict) { return conflict.path + ": " + conflict.detail; });
 }
 
-Digest evidenceOver(const std::vector<CheckReport>& reports) {
-    Canonical all("gradus.checked.1");
-    all.list(reports.size());
-    for (const CheckReport& report : reports) all.digest(report.fingerprint());
-    return all.hash();
+Digest provenBy(const std::vector<CheckReport>& reports) {
+    std::vector<Digest> evidence;
+    evidence.reserve(reports.size());
+    for (const CheckReport& report : reports) evidence.push_back(report.fingerprint());
+    return evidenceOver(evidence);
 }
 
 CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase) {
@@ -275,7 +275,7 @@ Drive::Next Drive::check(const Footing& footing) {
         park(footing, "the tree moved while it was checked");
         return Next::kAgain;
     }
-    checked_ = CheckedFact{evidenceOver(report_.before), project_.rules, parts_.clock.now()};
+    checked_ = CheckedFact{provenBy(report_.before), project_.rules, parts_.clock.now()};
     return rejectUnlessPassed(verdictOf(report_.before));
 }
 

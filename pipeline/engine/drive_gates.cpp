@@ -16,8 +16,8 @@ std::string closedGates(const Decision& decision) {
 }
 
 Facts Drive::factsOf(const Footing& footing) const {
-    return gatherFacts(
-        {project_, parts_, stage_, footing.change, footing.changes, report_.promotion.id, footing.base(), checked_});
+    return gatherFacts({project_, sourcesNow(parts_), stage_, footing.change, footing.changes, report_.promotion.id,
+                        footing.base(), checked_});
 }
 
 Decision Drive::decideOn(const Facts& facts) const {

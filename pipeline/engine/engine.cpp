@@ -104,8 +104,8 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
         if (ground.seed) entering.seed = ground.seed->directory;
         if (plan.mergeConflicts.empty()) plan.conflicts = parts_.driver(stage, {})->conflicts(entering);
         plan.checks = stage.checks;
-        const Facts facts =
-            gatherFacts({project_, parts_, stage, ground.change, ground.merge.merged, 0, ground.base, std::nullopt});
+        const Facts facts = gatherFacts(
+            {project_, sourcesNow(parts_), stage, ground.change, ground.merge.merged, 0, ground.base, std::nullopt});
         plan.gates = decide(facts, stage, project_.pipeline, parts_.zones(project_.pipeline), parts_.clock.now());
         plans.push_back(std::move(plan));
         if (stage.name == to) break;

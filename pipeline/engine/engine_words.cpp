@@ -94,7 +94,7 @@ Standing Engine::standing(std::int64_t change, const std::string& name) {
     standing.mergedPaths = ground.merge.mergedPaths;
     standing.mergeConflicts = ground.merge.conflicts;
     standing.waiting = waitingIn(records, project_.id, change, name);
-    standing.facts = gatherFacts({project_, parts_, stage, ground.change, ground.merge.merged,
+    standing.facts = gatherFacts({project_, sourcesNow(parts_), stage, ground.change, ground.merge.merged,
                                   standing.waiting ? standing.waiting->id : 0, ground.base,
                                   checkedBefore(standing.waiting, ground, project_.rules)});
     // Whoever asks is not always who promotes.

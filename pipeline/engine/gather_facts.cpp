@@ -76,9 +76,9 @@ ChangeFacts changeFacts(const FactsRequest& request) {
     facts.revision = request.change.revision;
     facts.changeSet = request.change.changeSet;
     facts.patch = request.change.patch;
-    facts.makers = makerFacts(request.parts.store.records(), request.change.id);
+    facts.makers = makerFacts(request.sources.records, request.change.id);
     for (const PathChange& change : request.changes.changes())
-        facts.paths.push_back(touched(change, request.parts.objects));
+        facts.paths.push_back(touched(change, request.sources.objects));
     return facts;
 }
 
@@ -105,7 +105,7 @@ const Veto* vetoOf(const std::vector<Veto>& vetoes, const Change& change, const 
 
 std::vector<VerifiedFact> verifiedFacts(const FactsRequest& request) {
     std::vector<VerifiedFact> facts;
-    const Records& records = request.parts.store.records();
+    const Records& records = request.sources.records;
     const auto all = records.promotionsOf(request.change.id);
     const auto vetoes = records.words().vetoes(request.project.id);
     for (const Promotion& promotion : all) {
@@ -132,7 +132,7 @@ bool isMachine(const Records& records, const Promotion& promotion) {
 
 SpentFact spentFacts(const FactsRequest& request) {
     SpentFact facts;
-    const Records& records = request.parts.store.records();
+    const Records& records = request.sources.records;
     for (const Promotion& promotion : records.promotionsIn(request.project.id, request.stage.name, kMostPromotions)) {
         if (promotion.undoes || !isMachine(records, promotion)) continue;
         if (promotion.state == PromotionState::kPromoted) facts.promotions.push_back(promotion.movedAt);
@@ -143,13 +143,17 @@ SpentFact spentFacts(const FactsRequest& request) {
 
 }  // namespace
 
+FactSources sourcesNow(const EngineParts& parts) {
+    return {parts.store.records(), parts.objects, parts.actor, parts.clock.now()};
+}
+
 Facts gatherFacts(const FactsRequest& request) {
     Facts facts;
-    const Records& records = request.parts.store.records();
+    const Records& records = request.sources.records;
     facts.promotion = request.promotion;
-    facts.openedAt = request.parts.clock.now();
+    facts.openedAt = request.sources.now;
     if (const auto promotion = records.promotion(request.promotion)) facts.openedAt = promotion->openedAt;
-    facts.promoter = request.parts.actor;
+    facts.promoter = request.sources.promoter;
     facts.change = changeFacts(request);
     facts.rules = request.project.rules;
     facts.base = request.base;

@@ -7,10 +7,21 @@
 
 namespace gradus {
 
+/// Where facts come from: what is remembered, now or as it was once, and who asks when.
+struct FactSources {
+    const Records& records;
+    const Objects& objects;
+    Actor promoter;
+    Time now{};
+};
+
+/// As it is now, asked by whoever the engine acts for.
+FactSources sourcesNow(const EngineParts& parts);
+
 /// What the gates of a stage are told about one change: everything that is remembered about it.
 struct FactsRequest {
     const EngineProject& project;
-    const EngineParts& parts;
+    FactSources sources;
     const Stage& stage;
     const Change& change;  ///< the revision that is promoted
     const ChangeSet& changes;
