@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Verifies the audit log of a Gradus state directory, written from docs/audit-format.md alone.
+"""Verifies the audit log of a Gradus state directory, or a file that `gradus audit export` wrote; written from
+docs/audit-format.md alone.
 
     verify_independently.py STATE-DIRECTORY [--anchor FILE] [--public-key HEX]
+    verify_independently.py --export FILE [--anchor FILE] [--public-key HEX]
 
 Needs Python 3 and its standard library. Reads only. Shares no code with Gradus: where the two disagree, the page is wrong
 or one of them is. --anchor takes a copy of the anchor kept elsewhere; --public-key demands that signatures are by that
@@ -209,14 +211,147 @@ def verify(state, anchor_path, demanded):
           f"{len(signed)} signatures, anchored up to event {anchored}")
 
 
+# ---- an export ----
+
+def only_once(pairs):
+    """A name that stands twice could mean one thing here and another elsewhere."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise ValueError("a name stands twice")
+    return dict(pairs)
+
+
+def encoded(value):
+    return None if value is None else value.encode()
+
+
+def unhex(value):
+    return None if value is None else bytes.fromhex(value)
+
+
+class Export:
+    def __init__(self, path):
+        *lines, torn = path.read_bytes().split(b"\n")
+        self.torn = torn != b""
+        self.header = json.loads(lines[0], object_pairs_hook=only_once)
+        if (self.header["schema"], self.header["format"]) != ("gradus.v1/audit-export", 1):
+            raise ValueError("not an export of an audit log")
+        self.lines = lines[1:]
+        self.first, self.last = self.header["first"], self.header["last"]
+        self.store = self.header["store"]
+        self.keys = {bytes.fromhex(key) for key in self.header["public_keys"]}
+        self.named_keys, self.named_store = set(), None
+        self.redacted, self.redacted_here = set(), set()
+        self.hashes = {}
+        self.counts = {"payloads": 0, "redacted": 0, "withheld": 0}
+
+    def walk(self):
+        previous, seq = bytes.fromhex(self.header["before"]), self.first - 1
+        for line in self.lines:
+            seq += 1
+            try:
+                event = json.loads(line, object_pairs_hook=only_once)
+                row = (event["seq"], event["at"], event["batch"], event["kind"].encode(), event["actor"],
+                       event["project"], event["change"], event["promotion"], encoded(event["stage"]),
+                       event["body"].encode(), unhex(event["payload_digest"]))
+                stated = bytes.fromhex(event["hash"])
+            except (ValueError, KeyError, AttributeError, TypeError) as error:
+                raise Bad(f"event {seq}: its line is not an event") from error
+            if row[0] != seq:
+                raise Bad(f"event {seq}: missing; event {row[0]} stands there")
+            if seq > self.last:
+                raise Bad(f"event {seq}: stands behind the last one")
+            if event_hash(previous, row) != stated:
+                raise Bad(f"event {seq}: its hash does not follow from its fields and the hash before it")
+            previous = self.hashes[seq] = stated
+            self.learn(row[3], json.loads(row[9]))
+            self.check_payload(event, row[10])
+        if self.torn or seq < self.last:
+            raise Bad(f"event {seq + 1}: the file should go on to event {self.last}, and ends here")
+
+    def learn(self, kind, body):
+        if kind == b"log.started":
+            self.named_store = body["store"]
+        if kind in (b"log.started", b"log.reanchored") and "public-key" in body:
+            self.named_keys.add(bytes.fromhex(body["public-key"]))
+        if kind == b"payload.redacted":
+            self.redacted.add(body["seq"])
+
+    def is_selected(self, event):
+        wanted = self.header["selection"]
+        return ((wanted["since"] is None or event["at"] >= wanted["since"])
+                and (wanted["until"] is None or event["at"] < wanted["until"])
+                and all(wanted[name] is None or event[name] == wanted[name] for name in ("change", "stage")))
+
+    def check_payload(self, event, digest):
+        seq = event["seq"]
+        if digest is None:
+            if "payload" in event:
+                raise Bad(f"event {seq}: has a payload that was never recorded")
+        elif "payload" in event:
+            self.counts["payloads"] += 1
+            if payload_hash(bytes.fromhex(event["salt"]), event["payload"].encode()) != digest:
+                raise Bad(f"event {seq}: its payload is not the one that was recorded")
+        elif "redacted_by" in event:
+            self.counts["redacted"] += 1
+            if event["redacted_by"] <= self.last:
+                self.redacted_here.add(seq)
+        elif self.is_selected(event):
+            raise Bad(f"event {seq}: its payload is gone without a redaction")
+        else:
+            self.counts["withheld"] += 1
+
+    def check_around(self, anchor_path, demanded):
+        if self.first == 1:
+            if self.named_store != self.store:
+                raise Bad("event 1: the header names another log")
+            self.keys = self.named_keys
+        for seq in sorted(self.redacted_here - self.redacted):
+            raise Bad(f"event {seq}: its payload is gone without a redaction")
+        points = [(point["seq"], bytes.fromhex(point["hash"])) for point in self.header["anchors"]]
+        signed = [(point["seq"], *(bytes.fromhex(point[name]) for name in ("hash", "public_key", "signature")))
+                  for point in self.header["signed"]]
+        if anchor_path:
+            store, kept, kept_signed = read_anchor(anchor_path)
+            if store != self.store:
+                raise Bad(f"event {self.first}: {anchor_path} belongs to another log")
+            points += [point for point in kept if self.first <= point[0] <= self.last]
+            signed += [point for point in kept_signed if self.first <= point[0] <= self.last]
+        for seq, head in points:
+            if self.hashes.get(seq) != head:
+                raise Bad(f"event {seq}: is not the one that the anchor remembers")
+        for seq, head, key, signature in signed:
+            if self.hashes.get(seq) != head:
+                raise Bad(f"event {seq}: is not the one that a signed checkpoint remembers")
+            if key != demanded if demanded else key not in self.keys:
+                raise Bad(f"event {seq}: signed by a key that is not the log's")
+            if not signature_is_valid(key, signed_message(self.store, seq, head), signature):
+                raise Bad(f"event {seq}: the signature is not valid")
+        return len(signed)
+
+
+def verify_export(path, anchor_path, demanded):
+    export = Export(path)
+    export.walk()
+    signatures = export.check_around(anchor_path, demanded)
+    print(f"ok: {len(export.hashes)} events, {export.counts['payloads']} payloads, {export.counts['redacted']} redacted, "
+          f"{export.counts['withheld']} withheld, {signatures} signatures")
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("state", type=pathlib.Path)
+    parser.add_argument("state", type=pathlib.Path, nargs="?")
+    parser.add_argument("--export", type=pathlib.Path)
     parser.add_argument("--anchor", type=pathlib.Path)
     parser.add_argument("--public-key", type=bytes.fromhex)
     asked = parser.parse_args()
+    if (asked.state is None) == (asked.export is None):
+        parser.error("name a state directory or an export")
     try:
-        verify(asked.state, asked.anchor or asked.state / "anchor", asked.public_key)
+        if asked.export:
+            verify_export(asked.export, asked.anchor, asked.public_key)
+        else:
+            verify(asked.state, asked.anchor or asked.state / "anchor", asked.public_key)
     except Bad as bad:
         print(f"not whole: {bad}")
         return 1
