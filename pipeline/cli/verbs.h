@@ -20,6 +20,8 @@ std::vector<Verb> allVerbs(const OpenService& open = {});
 
 /// audit verify, query, redact, reanchor
 std::vector<Verb> auditVerbs(const OpenService& open);
+/// audit timeline
+std::vector<Verb> timelineVerbs(const OpenService& open);
 /// policy lint, show, schema; trust
 std::vector<Verb> rulesVerbs(const OpenService& open);
 /// store check, stats, backup, rebuild; gc

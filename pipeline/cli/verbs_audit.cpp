@@ -6,8 +6,8 @@
 
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/period.h"
 #include "pipeline/cli/text_table.h"
-#include "pipeline/cli/time_argument.h"
 #include "pipeline/cli/verbs.h"
 #include "store/model/handle.h"
 
@@ -148,16 +148,10 @@ std::string entriesTable(const std::vector<AuditEntry>& entries, const Context& 
 }
 
 AuditRequest requestFrom(const Context& context) {
-    const Time now = context.host.clock().now();
     AuditRequest request;
-    const auto moment = [&](std::string_view option) -> std::optional<Time> {
-        const auto given = context.arguments.value(option);
-        return given ? std::optional(parseTimeArgument(*given, now)) : std::nullopt;
-    };
-    request.query.since = moment("since");
-    request.query.until = moment("until");
-    if (request.query.since && request.query.until && *request.query.since >= *request.query.until)
-        throw usageError("audit query", "--since is not before --until, so nothing can match");
+    const Period period = periodFrom(context, "audit query");
+    request.query.since = period.since;
+    request.query.until = period.until;
     request.actor = context.arguments.value("actor");
     if (const auto kind = context.arguments.value("event")) request.query.kind = fromName(kEventKinds, *kind);
     request.query.stage = context.arguments.value("stage");

@@ -178,6 +178,10 @@ struct AuditEntry {
 
 class EngineRoom;
 
+// Answers about the past and rehearsals; each in a header of its own.
+struct Timeline;
+struct TimelineRequest;
+
 /// Everything the outside may ask for: the one door for the command line, the daemon and the agents' protocol. Opens
 /// the store when a call first needs it. One thread at a time.
 class Service {
@@ -317,6 +321,8 @@ class Service {
     /// False: a reader keeps the text in the write-ahead log for now; it goes with the next such call.
     bool redact(std::int64_t seq, const Actor& by);
     void reanchor(const Actor& by);
+    /// What happened, in sentences (timeline.h). Throws Error(kNotFound) for a name that nothing answers to.
+    Timeline timeline(const std::filesystem::path& directory, const TimelineRequest& request);
 
     // Store
     StoreReport checkStore();
@@ -352,6 +358,10 @@ class Service {
     ChangeView viewOf(const Store& store, const Change& change) const;
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);
+    /// Throws Error(kNotFound) where nothing is recorded about the project.
+    std::int64_t recordedProject(const std::filesystem::path& directory);
+    /// The rules that were trusted, as this program reads them; nothing where they cannot be read any more.
+    std::optional<Pipeline> pipelineOf(const std::optional<TrustedRules>& trusted) const;
     std::vector<IsolationBackend*> backends();
     /// Of the rules that a person trusted; without a file, of what holds then. Throws Error where there is one and
     /// nobody trusted it; says so when the files on disk differ.

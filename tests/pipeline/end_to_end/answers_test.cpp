@@ -1,0 +1,120 @@
+// What was, and what would be: the story, the past, exports, drills and simulated rules, with the real program.
+#include <algorithm>
+
+#include "tests/pipeline/end_to_end/climbing_program.h"
+
+namespace gradus {
+namespace {
+
+namespace fs = std::filesystem;
+using test::bytesOf;
+using test::ClimbingProgram;
+using test::Ended;
+using test::has;
+using test::Json;
+
+/// A work tree and a production that asks for consent; alice makes and promotes, ben consents.
+class Answers : public ClimbingProgram {
+  protected:
+    std::string rules(const std::string& policy, const std::string& rest = {}, const std::string& checks = "\"unit\"") {
+        return fmt::format(
+            "[pipeline]\nname = \"shop\"\nstages = [\"sandbox\", \"production\"]\n"
+            "[check.unit]\nrun = \"./check production\"\n[check.more]\nrun = \"./check more\"\n"
+            "[stage.sandbox]\nchecks = [\"unit\"]\n"
+            "[stage.production]\ndriver = \"release-directory\"\npath = \"{}\"\nchecks = [{}]\n"
+            "activate = [\"touch\", \"{}\"]\n"
+            "[role.sre]\nmembers = [\"ben\"]\n"
+            "[policy.production]\nextends = \"none\"\nalone = [\"person\", \"agent\"]\n{}\n{}\n",
+            production.native(), checks, (scratch / "activated").native(), policy, rest);
+    }
+    void begin(const std::string& policy = {}) {
+        repository();
+        edit("gradus.toml", rules(policy));
+        commitAll("rules");
+        variables["GRADUS_ACTOR"] = "person:alice";
+        const Ended ended = gradus({"trust", "--yes"});
+        ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
+    }
+    Ended as(const std::string& actor, const test::Words& words) {
+        variables["GRADUS_ACTOR"] = actor;
+        Ended ended = gradus(words);
+        variables["GRADUS_ACTOR"] = "person:alice";
+        return ended;
+    }
+    std::string promoted(const std::string& script) {
+        const std::string change = changed(script);
+        const Ended ended = gradus({"promote", change});
+        EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+        return change;
+    }
+    std::int64_t headSeq() { return gradusJson({"audit", "verify"})["data"]["events"].get<std::int64_t>(); }
+    Json stageIn(const Json& view, const std::string& name) {
+        for (const Json& stage : view["data"]["stages"])
+            if (stage["stage"] == name) return stage;
+        return Json::object();
+    }
+    Json then(std::int64_t seq) {
+        Json json = gradusJson({"audit", "as-of", std::to_string(seq)});
+        EXPECT_EQ(json["ok"], true) << json.dump(2);
+        return json;
+    }
+    /// The sentences of a story.
+    std::vector<std::string> story(const test::Words& words) {
+        test::Words all{"audit", "timeline"};
+        all.insert(all.end(), words.begin(), words.end());
+        std::vector<std::string> texts;
+        const Json json = gradusJson(all);
+        for (const Json& entry : json["data"]["entries"]) texts.push_back(entry["text"]);
+        return texts;
+    }
+    static bool tells(const std::vector<std::string>& story, const std::string& piece) {
+        return std::any_of(story.begin(), story.end(),
+                           [&](const std::string& text) { return text.find(piece) != std::string::npos; });
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Users, Answers, testing::Values(test::As::kSelf, test::As::kOrdinaryUser), test::nameOfUser);
+
+// ---- timeline ----
+
+TEST_P(Answers, TheTimelineTellsHowAChangeCameIn) {
+    begin("approvals = [{ count = 1, role = \"sre\", expires = \"12h\" }]");
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change}).exit, 8);
+    ASSERT_EQ(as("person:ben", {"approve", change, "--reason", "looks right"}).exit, 0);
+    ASSERT_EQ(gradus({"promote", change}).exit, 0);
+    const auto told = story({change});
+    for (const char* piece :
+         {"submitted c1: echo v2 > app.txt", "c1.1 is to enter sandbox", "c1.1 entered sandbox",
+          "c1.1 is to enter production", "it waits: ", "approved c1.1 for production as sre: looks right",
+          "it goes ahead on the approval of person:ben", "unit passed in ", "c1.1 entered production"})
+        EXPECT_TRUE(tells(told, piece)) << piece << "\n" << gradus({"audit", "timeline", change}).out;
+    EXPECT_FALSE(tells(story({"sandbox"}), "production"));
+    EXPECT_TRUE(tells(story({"p2"}), "approved c1.1"));
+    EXPECT_FALSE(tells(story({"p1"}), "approved c1.1"));
+    EXPECT_TRUE(tells(story({}), "trusted the rules"));
+    EXPECT_EQ(story({"--limit", "1"}), (std::vector<std::string>{"c1.1 entered production"}));
+    EXPECT_EQ(story({"--since", "1h"}), story({}));
+    EXPECT_TRUE(story({"--until", "1h"}).empty());
+    EXPECT_TRUE(has(gradus({"audit", "timeline", "--limit", "1"}).err, "earlier lines left out"));
+}
+
+TEST_P(Answers, TheTimelineSaysWhatIsRedacted) {
+    begin();
+    promoted("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"hold", "production", "--reason", "a secret"}).exit, 0);
+    ASSERT_EQ(gradus({"audit", "redact", std::to_string(headSeq())}).exit, 0);
+    EXPECT_TRUE(tells(story({"production"}), "held production: [redacted]"));
+}
+
+TEST_P(Answers, TheTimelineOfNothingKnownIsAnError) {
+    begin();
+    for (const char* what : {"c9", "p9", "nowhere", "s1"}) {
+        const Ended ended = gradus({"audit", "timeline", what, "--json"});
+        EXPECT_EQ(ended.exit, 2) << ended.out;
+        EXPECT_NE(ended.json()["error"]["hint"], "");
+    }
+    EXPECT_EQ(gradus({"audit", "timeline", "--since", "1d", "--until", "2d"}).exit, 2);
+}
+
+}  // namespace
+}  // namespace gradus
