@@ -235,12 +235,12 @@ class Stage {
         move(S::kWaiting, S::kChecking, Cause::kProceeded);
         w.recordCheck({id, "unit", Cause::kPassed, sha256("evidence"), 0, 4200, std::nullopt}, by);
         move(S::kChecking, S::kApplying, Cause::kPassed);
-        move(S::kApplying, S::kVerifying, Cause::kProceeded);
+        w.movePromotion({.promotion = id, .from = S::kApplying, .to = S::kVerifying, .tree = sha256("tree")}, by);
         const Cause verdict = healthy ? Cause::kPassed : Cause::kFailed;
         w.recordCheck({id, "health", verdict, sha256("evidence"), std::nullopt, 15, std::nullopt}, by);
         move(S::kVerifying, healthy ? S::kSoaking : S::kRollingBack, verdict);
-        move(healthy ? S::kSoaking : S::kRollingBack, healthy ? S::kPromoted : S::kRolledBack,
-             healthy ? Cause::kPassed : Cause::kProceeded);
+        if (healthy) return move(S::kSoaking, S::kPromoted, Cause::kPassed);
+        w.movePromotion({.promotion = id, .from = S::kRollingBack, .to = S::kRolledBack, .back = true}, by);
     }
 
     Ended run(const std::string& command) {

@@ -22,6 +22,8 @@ std::vector<Verb> allVerbs(const OpenService& open = {});
 std::vector<Verb> auditVerbs(const OpenService& open);
 /// audit timeline
 std::vector<Verb> timelineVerbs(const OpenService& open);
+/// audit as-of
+std::vector<Verb> pastVerbs(const OpenService& open);
 /// policy lint, show, schema; trust
 std::vector<Verb> rulesVerbs(const OpenService& open);
 /// store check, stats, backup, rebuild; gc

@@ -181,6 +181,8 @@ class EngineRoom;
 // Answers about the past and rehearsals; each in a header of its own.
 struct Timeline;
 struct TimelineRequest;
+struct PastView;
+struct PastRequest;
 
 /// Everything the outside may ask for: the one door for the command line, the daemon and the agents' protocol. Opens
 /// the store when a call first needs it. One thread at a time.
@@ -323,6 +325,8 @@ class Service {
     void reanchor(const Actor& by);
     /// What happened, in sentences (timeline.h). Throws Error(kNotFound) for a name that nothing answers to.
     Timeline timeline(const std::filesystem::path& directory, const TimelineRequest& request);
+    /// What was so at an earlier moment (past.h). Throws Error(kNotFound) for a moment that is not in the log.
+    PastView asOf(const std::filesystem::path& directory, const PastRequest& request);
 
     // Store
     StoreReport checkStore();

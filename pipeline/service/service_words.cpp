@@ -5,6 +5,7 @@
 
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
+#include "pipeline/service/word_teller.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -27,10 +28,6 @@ std::string login() {
     return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
 }
 
-std::string because(const std::optional<std::string>& reason) {
-    return reason && !reason->empty() ? " (" + *reason + ")" : std::string();
-}
-
 const Change& changeIn(const Spoken& what) {
     if (what.change) return *what.change;
     throw Error(ErrorCode::kUsage, "'{}' is a stage; name a change", what.stage.value_or(""));
@@ -39,57 +36,6 @@ const Change& changeIn(const Spoken& what) {
 std::optional<std::int64_t> idOf(const Spoken& what) {
     return what.change ? std::optional(what.change->id) : std::nullopt;
 }
-
-/// Words and the name of who said them.
-class Teller {
-  public:
-    explicit Teller(const Records& records) : records_(records) {}
-
-    WordInForce tell(const Hold& hold) const {
-        WordInForce word = start("hold", hold.by, hold.at);
-        word.stage = hold.stage;
-        word.change = hold.change;
-        word.until = hold.until;
-        const std::string what = (hold.change ? changeHandle(*hold.change) : "") +
-                                 (hold.change && hold.stage ? " in " : "") + hold.stage.value_or("");
-        if (hold.promotion) word.by = "gradus";
-        word.text = fmt::format("{} is held{} by {}{}", what, hold.onlyMachines ? " for machines" : "", word.by,
-                                because(hold.reason));
-        return word;
-    }
-    WordInForce tell(const Pin& pin) const {
-        WordInForce word = start("pin", pin.by, pin.at);
-        word.stage = pin.stage;
-        word.change = pin.change;
-        word.text = fmt::format("{} is pinned to {}{} by {}{}", pin.stage, changeHandle(pin.change),
-                                pin.revision ? fmt::format(".{}", *pin.revision) : "", word.by, because(pin.reason));
-        return word;
-    }
-    WordInForce tell(const Veto& veto) const {
-        WordInForce word = start("veto", veto.by, veto.at);
-        word.stage = veto.stage;
-        word.change = veto.change;
-        word.text = fmt::format("{} is vetoed{} by {}{}", changeHandle(veto.change),
-                                veto.stage ? " in " + *veto.stage : "", word.by, because(veto.reason));
-        return word;
-    }
-    WordInForce tell(const Halt& halt) const {
-        WordInForce word = start("halt", halt.by, halt.at);
-        word.text = fmt::format("{} is halted by {}{}", halt.project ? "this project" : "everything", word.by,
-                                because(halt.reason));
-        return word;
-    }
-
-  private:
-    WordInForce start(const char* kind, ActorId by, Time at) const {
-        const auto actor = records_.actor(by);
-        return {.kind = kind,
-                .text = {},
-                .by = actor ? fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name) : "somebody",
-                .at = at};
-    }
-    const Records& records_;
-};
 
 }  // namespace
 
@@ -230,20 +176,10 @@ std::optional<std::int64_t> Service::promotionOfExecution(std::int64_t execution
 }
 
 std::vector<WordInForce> Service::wordsInForce(const fs::path& directory) {
-    std::vector<WordInForce> all;
     Store* store = reading();
-    if (store == nullptr) return all;
-    const Records& records = store->records();
-    const Teller teller(records);
-    const auto project = records.findProject(identify(projectRoot(directory)));
-    const std::int64_t id = project.value_or(0);
-    if (const auto halt = records.words().halt(id)) all.push_back(teller.tell(*halt));
-    const Time now = around_.clock.now();
-    for (const Hold& hold : records.words().holds(id))
-        if (!hold.until || now < *hold.until) all.push_back(teller.tell(hold));
-    for (const Pin& pin : records.words().pins(id)) all.push_back(teller.tell(pin));
-    for (const Veto& veto : records.words().vetoes(id)) all.push_back(teller.tell(veto));
-    return all;
+    if (store == nullptr) return {};
+    const auto project = store->records().findProject(identify(projectRoot(directory)));
+    return wordsOf(store->records(), project.value_or(0), around_.clock.now());
 }
 
 }  // namespace gradus

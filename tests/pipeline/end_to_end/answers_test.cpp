@@ -116,5 +116,59 @@ TEST_P(Answers, TheTimelineOfNothingKnownIsAnError) {
     EXPECT_EQ(gradus({"audit", "timeline", "--since", "1d", "--until", "2d"}).exit, 2);
 }
 
+// ---- as-of ----
+
+TEST_P(Answers, AStageWasWhatItWas) {
+    begin();
+    const std::int64_t empty = headSeq();
+    promoted("echo v2 > app.txt");
+    const std::int64_t one = headSeq();
+    const Json first = stageIn(then(one), "production");
+    promoted("echo u2 > lib/util.txt");
+    const std::int64_t two = headSeq();
+    ASSERT_EQ(gradus({"rollback", "production"}).exit, 0);
+    ASSERT_EQ(gradus({"hold", "production", "--reason", "an audit"}).exit, 0);
+
+    EXPECT_TRUE(stageIn(then(empty), "production")["change"].is_null());
+    EXPECT_EQ(first["change"], "c1");
+    EXPECT_EQ(stageIn(then(two), "production")["change"], "c2");
+    EXPECT_NE(stageIn(then(two), "production")["tree"], first["tree"]);
+    const Json now = gradusJson({"audit", "as-of", "0s", "--stage", "production"});
+    EXPECT_EQ(stageIn(now, "production")["tree"], first["tree"]) << "taken back";
+    EXPECT_EQ(now["data"]["newest"], true);
+    ASSERT_EQ(now["data"]["words"].size(), 1U);
+    EXPECT_EQ(now["data"]["words"][0]["kind"], "hold");
+    EXPECT_TRUE(then(two)["data"]["words"].empty());
+    EXPECT_EQ(then(two)["data"]["rules"]["by"], "person:alice");
+    EXPECT_TRUE(has(gradus({"audit", "as-of", std::to_string(one)}).out, "c1.1 echo v2 > app.txt"));
+}
+
+TEST_P(Answers, WhatWaitedThenIsShownWithWhatWasSaid) {
+    begin("approvals = [{ count = 1, role = \"sre\", expires = \"12h\" }]");
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change}).exit, 8);
+    ASSERT_EQ(as("person:ben", {"approve", change}).exit, 0);
+    const std::int64_t waiting = headSeq();
+    ASSERT_EQ(gradus({"promote", change}).exit, 0);
+    const Json view = then(waiting);
+    ASSERT_EQ(view["data"]["unfinished"].size(), 1U);
+    EXPECT_EQ(view["data"]["unfinished"][0]["state"], "waiting");
+    ASSERT_EQ(view["data"]["words"].size(), 1U);
+    EXPECT_EQ(view["data"]["words"][0]["text"], "c1.1 is approved for production by person:ben");
+    EXPECT_TRUE(then(headSeq())["data"]["unfinished"].empty());
+    EXPECT_TRUE(then(headSeq())["data"]["words"].empty()) << "it was used";
+}
+
+TEST_P(Answers, AMomentThatIsNoneIsAnError) {
+    begin();
+    for (const char* moment : {"0", "999999", "99999999999999999999", "yesterday", "100000d", ""}) {
+        const Ended ended = gradus({"audit", "as-of", moment, "--json"});
+        EXPECT_EQ(ended.exit, 2) << moment << ended.out << ended.err;
+        EXPECT_NE(ended.json()["error"]["hint"], "");
+    }
+    EXPECT_EQ(gradus({"audit", "as-of", "0s", "--stage", "nowhere"}).exit, 2);
+    EXPECT_EQ(gradus({"audit", "as-of", "1", "--json"}).exit, 2) << "the project was not known yet";
+}
+
 }  // namespace
 }  // namespace gradus

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "pipeline/service/words.h"
+#include "store/records.h"
+
+namespace gradus {
+
+/// The halt, holds, pins and vetoes of a project that are in force at `now`, in the words of people.
+std::vector<WordInForce> wordsOf(const Records& records, std::int64_t project, Time now);
+
+/// Approvals that were neither taken back nor acted on; whether the rules still let them count is not asked.
+std::vector<WordInForce> openApprovalsOf(const Records& records, std::int64_t project);
+
+}  // namespace gradus
