@@ -17,7 +17,7 @@ std::vector<Verb> allVerbs(const OpenService& open) {
     std::vector<Verb> all;
     for (auto* family : {&tryVerbs, &raceVerbs, &sandboxVerbs, &changeVerbs, &checkVerbs, &promoteVerbs, &wordVerbs,
                          &doctorVerbs, &statusVerbs, &whyVerbs, &blameVerbs, &initVerbs, &rulesVerbs, &auditVerbs,
-                         &timelineVerbs, &pastVerbs, &storeVerbs, &demoVerbs}) {
+                         &timelineVerbs, &pastVerbs, &exportVerbs, &storeVerbs, &demoVerbs}) {
         std::vector<Verb> rows = family(open);
         all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
     }

@@ -24,6 +24,8 @@ std::vector<Verb> auditVerbs(const OpenService& open);
 std::vector<Verb> timelineVerbs(const OpenService& open);
 /// audit as-of
 std::vector<Verb> pastVerbs(const OpenService& open);
+/// audit export
+std::vector<Verb> exportVerbs(const OpenService& open);
 /// policy lint, show, schema; trust
 std::vector<Verb> rulesVerbs(const OpenService& open);
 /// store check, stats, backup, rebuild; gc

@@ -6,6 +6,7 @@
 
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/export_view.h"
 #include "pipeline/cli/period.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
@@ -20,28 +21,6 @@ constexpr std::int64_t kMostRows = 1'000'000;
 constexpr std::int64_t kMostUnsigned = 2000;
 constexpr auto kFollowEvery = std::chrono::milliseconds(200);
 
-/// Counts up on a terminal while a long verification runs; says nothing elsewhere.
-VerifyProgress progressLine(Context& context) {
-    if (!context.host.terminal().errIsTerminal || context.json) return {};
-    return [&context](std::int64_t done, std::int64_t total) {
-        context.progress.text(fmt::format("verified {} of {} events", done, total));
-    };
-}
-
-Json verdictJson(const AuditVerdict& verdict) {
-    Json data{{"kind", nameOf(kTamperings, verdict.kind)},
-              {"first_bad_seq", nullptr},
-              {"detail", verdict.detail},
-              {"events", verdict.events},
-              {"payloads", verdict.payloads},
-              {"redacted", verdict.redacted},
-              {"signatures", verdict.signatures},
-              {"signed_through", verdict.signedThrough},
-              {"not_yet_anchored", verdict.notYetAnchored}};
-    if (verdict.kind != Tampering::kNone) data["first_bad_seq"] = verdict.seq;
-    return data;
-}
-
 std::string hintFor(Tampering kind) {
     switch (kind) {
         case Tampering::kStateMismatch:
@@ -54,7 +33,11 @@ std::string hintFor(Tampering kind) {
 }
 
 Result verify(Service& service, Context& context) {
-    const AuditVerdict verdict = service.verifyAudit(progressLine(context));
+    if (const auto file = context.arguments.value("export")) return verifyExportFile(context, *file);
+    for (const char* option : {"public-key", "anchor"})
+        if (context.arguments.value(option))
+            throw usageError("audit verify", fmt::format("--{} is for a file: --export names it", option));
+    const AuditVerdict verdict = service.verifyAudit(progressLine(context, "verified"));
     Result result{.data = verdictJson(verdict)};
     if (verdict.kind == Tampering::kNone) {
         result.text = fmt::format("{}  {}, {} ({} redacted), {}\n", context.paint(Style::kGreen, "ok"),
@@ -229,6 +212,20 @@ std::vector<std::string_view> eventWords() {
 
 }  // namespace
 
+Json verdictJson(const AuditVerdict& verdict) {
+    Json data{{"kind", nameOf(kTamperings, verdict.kind)},
+              {"first_bad_seq", nullptr},
+              {"detail", verdict.detail},
+              {"events", verdict.events},
+              {"payloads", verdict.payloads},
+              {"redacted", verdict.redacted},
+              {"signatures", verdict.signatures},
+              {"signed_through", verdict.signedThrough},
+              {"not_yet_anchored", verdict.notYetAnchored}};
+    if (verdict.kind != Tampering::kNone) data["first_bad_seq"] = verdict.seq;
+    return data;
+}
+
 std::vector<Verb> auditVerbs(const OpenService& open) {
     return {
         {.words = "audit query",
@@ -254,7 +251,11 @@ std::vector<Verb> auditVerbs(const OpenService& open) {
          .group = Group::kAnswer,
          .summary = "prove that the audit log was not edited",
          .examples = {{"gradus audit verify", "walk the whole log; exit 1 names what was done to it"},
-                      {"gradus audit verify --json", "the kind and the first bad event, for programs"}},
+                      {"gradus audit verify --json", "the kind and the first bad event, for programs"},
+                      {"gradus audit verify --export log.ndjson", "a file that `audit export` wrote, without a log"}},
+         .options = {{.name = "export", .value = "FILE", .doc = "verify this file instead of the log"},
+                     {.name = "public-key", .value = "KEY", .doc = "with it: only signatures of this key count"},
+                     {.name = "anchor", .value = "FILE", .doc = "with it: a copy of the anchor kept elsewhere"}},
          .onFrontPage = true,
          .handler = withService(open, verify)},
         {.words = "audit redact",

@@ -183,6 +183,8 @@ struct Timeline;
 struct TimelineRequest;
 struct PastView;
 struct PastRequest;
+struct ExportWish;
+struct AuditExport;
 
 /// Everything the outside may ask for: the one door for the command line, the daemon and the agents' protocol. Opens
 /// the store when a call first needs it. One thread at a time.
@@ -327,6 +329,8 @@ class Service {
     Timeline timeline(const std::filesystem::path& directory, const TimelineRequest& request);
     /// What was so at an earlier moment (past.h). Throws Error(kNotFound) for a moment that is not in the log.
     PastView asOf(const std::filesystem::path& directory, const PastRequest& request);
+    /// A file that can be verified without the store (store/audit_export.h). Replaces nothing.
+    AuditExport exportAudit(const ExportWish& wish, const VerifyProgress& progress);
 
     // Store
     StoreReport checkStore();

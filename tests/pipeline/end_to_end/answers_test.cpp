@@ -170,5 +170,41 @@ TEST_P(Answers, AMomentThatIsNoneIsAnError) {
     EXPECT_EQ(gradus({"audit", "as-of", "1", "--json"}).exit, 2) << "the project was not known yet";
 }
 
+// ---- export ----
+
+TEST_P(Answers, AnExportIsVerifiedAnywhereAndTellsWhatWasDoneToIt) {
+    begin();
+    promoted("echo v2 > app.txt");
+    const fs::path file = project / "log.ndjson";
+    const Ended made = gradus({"audit", "export", "log.ndjson", "--json"});
+    ASSERT_EQ(made.exit, 0) << made.out << made.err;
+    EXPECT_EQ(made.json()["data"]["events"], headSeq());
+    EXPECT_EQ(gradus({"audit", "export", "log.ndjson"}).exit, 2) << "it is there already";
+    variables["GRADUS_HOME"] = (scratch / "elsewhere").native();
+    const Ended whole = gradus({"audit", "verify", "--export", "log.ndjson"});
+    EXPECT_EQ(whole.exit, 0) << whole.out << whole.err;
+    EXPECT_FALSE(fs::exists(scratch / "elsewhere")) << "no store is needed, and none is made";
+    shell("sed -i '7s/\"batch\":/\"batch\":1/' log.ndjson");
+    const Ended altered = gradus({"audit", "verify", "--export", "log.ndjson", "--json"});
+    EXPECT_EQ(altered.exit, 1);
+    EXPECT_EQ(altered.json()["data"]["kind"], "altered") << altered.out;
+    EXPECT_EQ(altered.json()["data"]["first_bad_seq"], 6);
+    EXPECT_EQ(gradus({"audit", "verify", "--export", "app.txt"}).exit, 2);
+    EXPECT_EQ(gradus({"audit", "verify", "--anchor", "app.txt"}).exit, 2);
+}
+
+TEST_P(Answers, AnExportOfOneChangeKeepsOtherTextsBack) {
+    begin();
+    promoted("echo v2 > app.txt");
+    promoted("echo u2 > lib/util.txt");
+    ASSERT_EQ(gradus({"audit", "export", "c1.ndjson", "--change", "c1"}).exit, 0);
+    const std::string text = bytesOf(project / "c1.ndjson");
+    EXPECT_TRUE(has(text, "echo v2 > app.txt"));
+    EXPECT_FALSE(has(text, "echo u2 > lib/util.txt"));
+    EXPECT_EQ(gradus({"audit", "verify", "--export", "c1.ndjson"}).exit, 0);
+    EXPECT_EQ(gradus({"audit", "export", "c9.ndjson", "--change", "c9"}).exit, 2);
+    EXPECT_EQ(gradus({"audit", "export", "no/where.ndjson"}).exit, 6);
+}
+
 }  // namespace
 }  // namespace gradus
