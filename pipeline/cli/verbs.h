@@ -26,6 +26,8 @@ std::vector<Verb> timelineVerbs(const OpenService& open);
 std::vector<Verb> pastVerbs(const OpenService& open);
 /// audit export
 std::vector<Verb> exportVerbs(const OpenService& open);
+/// drill
+std::vector<Verb> drillVerbs(const OpenService& open);
 /// policy lint, show, schema; trust
 std::vector<Verb> rulesVerbs(const OpenService& open);
 /// store check, stats, backup, rebuild; gc

@@ -48,11 +48,6 @@ std::vector<std::string> groupsOf(const Actor& actor) {
     return names;
 }
 
-/// One directory per target, whatever project or stage names it.
-fs::path targetState(const StateDirectory& state, const std::string& project, const Stage& stage) {
-    return state.root / "targets" / sha256(project + "\n" + stage.name).hex().substr(0, 32);
-}
-
 }  // namespace
 
 EngineRoom::EngineRoom(EngineProject project, const Surroundings& around)
@@ -93,10 +88,15 @@ EngineParts EngineRoom::parts(const Surroundings& around) {
     };
 }
 
+// One directory per target, whatever project or stage names it.
+fs::path EngineRoom::targetState(const Stage& stage) const {
+    return state_.root / "targets" / sha256(project_.root.native() + "\n" + stage.name).hex().substr(0, 32);
+}
+
 std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_token cancel) {
     return makeDriver({.stage = stage,
                        .project = project_.root,
-                       .state = targetState(state_, project_.root.native(), stage),
+                       .state = targetState(stage),
                        .objects = objects_,
                        .files = files_,
                        .random = random_,
@@ -105,6 +105,19 @@ std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_to
                        .cancel = std::move(cancel),
                        .environment = hostEnvironment_,
                        .treeCache = state_.treeCache(project_.root)});
+}
+
+std::unique_ptr<StageDriver> EngineRoom::driverElsewhere(const Elsewhere& place) {
+    return makeDriver({.stage = place.stage,
+                       .project = place.project,
+                       .state = place.state,
+                       .objects = objects_,
+                       .files = files_,
+                       .random = random_,
+                       .clock = clock_,
+                       .run = place.run,
+                       .cancel = {},
+                       .environment = hostEnvironment_});
 }
 
 // The ground that the change was first made on; a merge onto a stage is newer, and knows no commit.

@@ -31,11 +31,25 @@ class EngineRoom {
     Engine& engine() { return *engine_; }
     Objects& objects() { return objects_; }
     CheckRunner& checks() { return checks_; }
+    FileOperations& files() { return files_; }
+
+    std::unique_ptr<StageDriver> driver(const Stage& stage, std::stop_token cancel);
+    /// What an empty stage begins as.
+    Seed seed(const Change& change);
+    /// What the driver of the stage keeps for itself.
+    std::filesystem::path targetState(const Stage& stage) const;
+
+    /// A target that is only rehearsed on: another place, and commands that are told instead of run.
+    struct Elsewhere {
+        const Stage& stage;  ///< outlives the driver
+        std::filesystem::path project;
+        std::filesystem::path state;
+        std::function<HostOutcome(const HostCommand&)> run;
+    };
+    std::unique_ptr<StageDriver> driverElsewhere(const Elsewhere& place);
 
   private:
     EngineParts parts(const Surroundings& around);
-    std::unique_ptr<StageDriver> driver(const Stage& stage, std::stop_token cancel);
-    Seed seed(const Change& change);
 
     EngineProject project_;
     StateDirectory state_;

@@ -185,6 +185,8 @@ struct PastView;
 struct PastRequest;
 struct ExportWish;
 struct AuditExport;
+struct DrillWish;
+struct DrillReport;
 
 /// Everything the outside may ask for: the one door for the command line, the daemon and the agents' protocol. Opens
 /// the store when a call first needs it. One thread at a time.
@@ -331,6 +333,10 @@ class Service {
     PastView asOf(const std::filesystem::path& directory, const PastRequest& request);
     /// A file that can be verified without the store (store/audit_export.h). Replaces nothing.
     AuditExport exportAudit(const ExportWish& wish, const VerifyProgress& progress);
+
+    // Rehearsals
+    /// Applies and takes back on a copy of the stage's target (drill.h); the target itself is only read.
+    DrillReport drill(const std::filesystem::path& directory, const DrillWish& wish);
 
     // Store
     StoreReport checkStore();

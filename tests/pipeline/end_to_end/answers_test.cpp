@@ -206,5 +206,70 @@ TEST_P(Answers, AnExportOfOneChangeKeepsOtherTextsBack) {
     EXPECT_EQ(gradus({"audit", "export", "no/where.ndjson"}).exit, 6);
 }
 
+// ---- drill ----
+
+TEST_P(Answers, ADrillAppliesAndTakesBackAndTouchesNothing) {
+    begin();
+    promoted("echo v2 > app.txt");
+    fs::remove(scratch / "activated");
+    const std::string change = changed("echo u2 > lib/util.txt; rm README.md; mkdir -p new; echo n > new/file");
+    const std::string before = fingerprint(production);
+    const std::int64_t events = headSeq();
+    for (const test::Words& words :
+         {test::Words{"drill", "production"}, test::Words{"drill", "production", "--change", change}}) {
+        test::Words all = words;
+        all.emplace_back("--json");
+        const Ended ended = gradus(all);
+        ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
+        const Json data = ended.json()["data"];
+        EXPECT_EQ(data["applied"], true);
+        EXPECT_EQ(data["restored"], true);
+        EXPECT_TRUE(data["differences"].empty());
+        EXPECT_GE(data["changed_paths"], 3);
+        EXPECT_TRUE(has(data["notes"].dump(), "not run: touch ")) << data["notes"];
+    }
+    EXPECT_EQ(fingerprint(production), before);
+    EXPECT_FALSE(fs::exists(scratch / "activated"));
+    EXPECT_EQ(headSeq(), events) << "a drill is no event";
+    EXPECT_TRUE(fs::is_empty(state / "drills"));
+    EXPECT_TRUE(has(gradus({"drill", "production"}).out, "rolled back in "));
+}
+
+TEST_P(Answers, AnEmptyStageIsDrilledWithAChange) {
+    begin();
+    const std::string change = changed("echo v2 > app.txt");
+    EXPECT_EQ(gradus({"drill", "production"}).exit, 4);
+    const Ended ended = gradus({"drill", "production", "--change", change});
+    EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+    EXPECT_FALSE(fs::exists(production));
+}
+
+TEST_P(Answers, AWorkTreeIsDrilledOnACopy) {
+    given();
+    const std::string change = changed("echo v2 > app.txt; chmod 600 lib/util.txt; ln -s app.txt shortcut");
+    const std::string before = workTree();
+    const Ended ended = gradus({"drill", "local", "--change", change});
+    EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+    EXPECT_EQ(workTree(), before);
+}
+
+TEST_P(Answers, ADrillThatDoesNotFitSaysWhere) {
+    begin();
+    const std::string change = changed("echo v2 > app.txt");
+    promoted("echo v9 > app.txt");
+    const Ended ended = gradus({"drill", "production", "--change", change, "--json"});
+    EXPECT_EQ(ended.exit, 1) << ended.out;
+    EXPECT_EQ(ended.json()["data"]["conflicts"][0]["path"], "app.txt");
+}
+
+TEST_P(Answers, WhatCannotBeDrilledSaysWhy) {
+    begin();
+    const Ended ended = gradus({"drill", "sandbox"});
+    EXPECT_EQ(ended.exit, 4);
+    EXPECT_TRUE(has(ended.err, "a sandbox stage writes nowhere"));
+    EXPECT_EQ(gradus({"drill", "nowhere"}).exit, 2);
+    EXPECT_EQ(gradus({"drill", "production", "--change", "c9"}).exit, 2);
+}
+
 }  // namespace
 }  // namespace gradus
