@@ -28,6 +28,8 @@ std::vector<Verb> pastVerbs(const OpenService& open);
 std::vector<Verb> exportVerbs(const OpenService& open);
 /// drill
 std::vector<Verb> drillVerbs(const OpenService& open);
+/// policy simulate
+std::vector<Verb> simulateVerbs(const OpenService& open);
 /// policy lint, show, schema; trust
 std::vector<Verb> rulesVerbs(const OpenService& open);
 /// store check, stats, backup, rebuild; gc

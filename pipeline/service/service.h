@@ -187,6 +187,8 @@ struct ExportWish;
 struct AuditExport;
 struct DrillWish;
 struct DrillReport;
+struct SimulationWish;
+struct Simulation;
 
 /// Everything the outside may ask for: the one door for the command line, the daemon and the agents' protocol. Opens
 /// the store when a call first needs it. One thread at a time.
@@ -337,6 +339,8 @@ class Service {
     // Rehearsals
     /// Applies and takes back on a copy of the stage's target (drill.h); the target itself is only read.
     DrillReport drill(const std::filesystem::path& directory, const DrillWish& wish);
+    /// What the project's past promotions would have met under other rules (simulation.h). Records nothing.
+    Simulation simulate(const std::filesystem::path& directory, const SimulationWish& wish);
 
     // Store
     StoreReport checkStore();

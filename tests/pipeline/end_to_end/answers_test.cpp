@@ -271,5 +271,82 @@ TEST_P(Answers, WhatCannotBeDrilledSaysWhy) {
     EXPECT_EQ(gradus({"drill", "production", "--change", "c9"}).exit, 2);
 }
 
+// ---- simulate ----
+
+TEST_P(Answers, StricterRulesAreHeldAgainstThePast) {
+    begin();
+    promoted("echo v2 > app.txt");
+    const std::int64_t events = headSeq();
+    const Json same = gradusJson({"policy", "simulate"});
+    EXPECT_EQ(same["data"]["counts"]["promotions"], 2) << same.dump(2);
+    EXPECT_EQ(same["data"]["counts"]["same"], 2) << same.dump(2);
+    EXPECT_EQ(same["data"]["in_force"], true);
+    edit("strict.toml", rules("approvals = [{ count = 1, role = \"sre\", expires = \"12h\" }]"));
+    const Ended ended = gradus({"policy", "simulate", "strict.toml", "--json"});
+    ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
+    const Json data = ended.json()["data"];
+    EXPECT_EQ(data["counts"]["different"], 1) << data.dump(2);
+    const Json& one = data["promotions"][1];
+    EXPECT_EQ(one["was"], "entered");
+    EXPECT_EQ(one["would"], "waited");
+    EXPECT_EQ(one["closed"][0]["gate"], "approvals");
+    EXPECT_TRUE(has(one["closed"][0]["rule"].get<std::string>(), "strict.toml:"));
+    EXPECT_TRUE(has(gradus({"policy", "simulate", "strict.toml"}).out, "it would have waited"));
+    EXPECT_EQ(headSeq(), events) << "nothing is recorded";
+}
+
+TEST_P(Answers, LooserRulesWouldHaveLetItIn) {
+    begin("approvals = [{ count = 1, role = \"sre\", expires = \"12h\" }]");
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 8);
+    edit("loose.toml", rules(""));
+    const Json data = gradusJson({"policy", "simulate", "loose.toml"})["data"];
+    EXPECT_EQ(data["counts"]["different"], 1) << data.dump(2);
+    EXPECT_EQ(data["promotions"][1]["was"], "waited");
+    EXPECT_NE(data["promotions"][1]["would"], "waited");
+    EXPECT_EQ(data["promotions"][1]["closed_then"][0]["gate"], "approvals");
+}
+
+TEST_P(Answers, AnApprovalThatWasGivenCountsUnderOtherRulesAsWell) {
+    begin("approvals = [{ count = 1, role = \"sre\", expires = \"12h\" }]");
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change}).exit, 8);
+    ASSERT_EQ(as("person:ben", {"approve", change}).exit, 0);
+    ASSERT_EQ(gradus({"promote", change}).exit, 0);
+    edit("other.toml", rules("approvals = [{ count = 1, role = \"sre\", expires = \"6h\" }]"));
+    const Json one = gradusJson({"policy", "simulate", "other.toml"})["data"]["promotions"][1];
+    EXPECT_EQ(one["would"], "entered") << one.dump(2);
+    edit("other.toml", rules("approvals = [{ count = 2, role = \"sre\", expires = \"12h\" }]"));
+    const Json two = gradusJson({"policy", "simulate", "other.toml"})["data"]["promotions"][1];
+    EXPECT_EQ(two["would"], "waited") << two.dump(2);
+}
+
+TEST_P(Answers, ChecksThatNeverRanAreNamed) {
+    begin();
+    promoted("echo v2 > app.txt");
+    edit("more.toml", rules("", "", "\"unit\", \"more\""));
+    const Ended ended = gradus({"policy", "simulate", "more.toml", "--json"});
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+    const Json data = ended.json()["data"];
+    EXPECT_EQ(data["never_ran"]["more"], 1) << data.dump(2);
+    EXPECT_EQ(data["counts"]["unknown"], 1);
+    EXPECT_TRUE(has(data["not_known"].dump(), "checks that never ran"));
+}
+
+TEST_P(Answers, RulesWithErrorsAreNotSimulated) {
+    begin();
+    edit("bad.toml", "[pipeline]\nname = 3\n");
+    const Ended ended = gradus({"policy", "simulate", "bad.toml"});
+    EXPECT_EQ(ended.exit, 2);
+    EXPECT_TRUE(has(ended.out, "bad.toml:2"));
+    EXPECT_EQ(gradus({"policy", "simulate", "nowhere.toml"}).exit, 2);
+    EXPECT_EQ(gradus({"policy", "simulate", "--since", "soon"}).exit, 2);
+}
+
+TEST_P(Answers, OnlyThePeriodThatIsAskedForCounts) {
+    begin();
+    promoted("echo v2 > app.txt");
+    EXPECT_EQ(gradusJson({"policy", "simulate", "--since", "0s"})["data"]["counts"]["promotions"], 0);
+}
+
 }  // namespace
 }  // namespace gradus
