@@ -157,6 +157,14 @@ TEST_F(ExportTest, IsPrivateAndNeverReplacesAnything) {
     EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 1) << "nothing half-written is left";
 }
 
+TEST_F(ExportTest, LeavesWhatAnotherPutThereMeanwhile) {
+    LongLog& log = longLog();
+    const auto meanwhile = [&](std::int64_t, std::int64_t) { writeLines(file_, {"somebody else's"}); };
+    EXPECT_THROW(exportAudit(log.store.sql(), log.store.anchor(), {}, log.sample.clock.now(), file_, meanwhile), Error);
+    EXPECT_EQ(lines(), Lines{"somebody else's"});
+    EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 1);
+}
+
 TEST_F(ExportTest, OfNothingIsRefusedAndLeavesNothing) {
     EXPECT_THROW(exported({.since = 1, .until = 2}), Error);
     EXPECT_THROW(exported({.change = 999}), Error);
@@ -294,6 +302,10 @@ TEST_F(ExportTest, AWholeNewChainIsRewritten) {
     exported();
     edit(1020, [](Json& event) { event["body"] = "{\"check\":\"unit\"}"; });
     rechain(1020);
+    expectFound(Tampering::kRewritten, 1028);
+    edit(0, [&](Json& header) { header["head"]["hash"] = ExportLine::decode(lines().back())->hash.hex(); });
+    expectFound(Tampering::kRewritten, 1028);
+    edit(0, [](Json& header) { header["signed"] = Json::array(); });
     expectFound(Tampering::kRewritten, 1028);
 }
 

@@ -42,7 +42,7 @@ class Answers : public ClimbingProgram {
         return ended;
     }
     std::string promoted(const std::string& script) {
-        const std::string change = changed(script);
+        std::string change = changed(script);
         const Ended ended = gradus({"promote", change});
         EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
         return change;
@@ -318,6 +318,15 @@ TEST_P(Answers, AnApprovalThatWasGivenCountsUnderOtherRulesAsWell) {
     edit("other.toml", rules("approvals = [{ count = 2, role = \"sre\", expires = \"12h\" }]"));
     const Json two = gradusJson({"policy", "simulate", "other.toml"})["data"]["promotions"][1];
     EXPECT_EQ(two["would"], "waited") << two.dump(2);
+}
+
+TEST_P(Answers, WhatWasSaidLaterDoesNotCountThen) {
+    begin();
+    promoted("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"hold", "production", "--reason", "an audit"}).exit, 0);
+    ASSERT_EQ(gradus({"veto", "c1", "--reason", "it was bad"}).exit, 0);
+    const Json data = gradusJson({"policy", "simulate"})["data"];
+    EXPECT_EQ(data["counts"]["same"], 2) << data.dump(2);
 }
 
 TEST_P(Answers, ChecksThatNeverRanAreNamed) {
