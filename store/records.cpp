@@ -193,6 +193,17 @@ std::vector<Promotion> Records::promotionsIn(std::int64_t project, const std::op
                  : allPromotions(sql()(kOfAll, project, limit));
 }
 
+std::vector<Time> Records::machineEnds(std::int64_t project, const std::string& stage, PromotionState end,
+                                       Time since) const {
+    auto rows = sql()(
+        "select m.moved_at from promotion m join change c on c.id = m.change join actor a on a.id = c.actor "
+        "where m.project = ? and m.stage = ? and m.state = ? and m.moved_at > ? and m.undoes is null and a.kind <> ?",
+        project, stage, nameOf(kPromotionStates, end), toMillis(since), nameOf(kActorKinds, ActorKind::kPerson));
+    std::vector<Time> times;
+    while (rows.step()) times.push_back(fromMillis(rows.number(0)));
+    return times;
+}
+
 std::optional<std::string> Records::lastReason(std::int64_t promotion) const {
     auto row = sql()("select p.text from promotion m join payload p on p.seq = m.seq where m.id = ?", promotion);
     if (!row.step()) return std::nullopt;

@@ -60,6 +60,8 @@ class Records {
     std::vector<CheckResult> checkResults(std::int64_t promotion) const;
     /// The promotion that one of its checks ran as this execution for.
     std::optional<std::int64_t> promotionOfExecution(std::int64_t execution) const;
+    /// When promotions of changes that no person made ended in `end` in this stage, after `since`; undos do not count.
+    std::vector<Time> machineEnds(std::int64_t project, const std::string& stage, PromotionState end, Time since) const;
     /// Newest first; of one stage, or of all.
     std::vector<Promotion> promotionsIn(std::int64_t project, const std::optional<std::string>& stage,
                                         std::int64_t limit) const;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint64_t kMostText = std::uint64_t{8} << 20;
 constexpr std::int64_t kNoLines = -1;
-constexpr std::int64_t kMostPromotions = 1000;
 
 /// Nothing: it is not there, no text, or too large to be looked at line by line.
 std::optional<std::string> textOf(const std::optional<Entry>& entry, const Objects& objects) {
@@ -124,21 +123,14 @@ std::vector<VerifiedFact> verifiedFacts(const FactsRequest& request) {
     return facts;
 }
 
-bool isMachine(const Records& records, const Promotion& promotion) {
-    const auto change = records.change(promotion.change);
-    const auto actor = change ? records.actor(change->actor) : std::nullopt;
-    return !actor || actor->kind != ActorKind::kPerson;
-}
-
 SpentFact spentFacts(const FactsRequest& request) {
-    SpentFact facts;
+    const Value* budget = request.stage.policy.settings.find("budget");
+    if (budget == nullptr) return {};
+    const Time since = request.sources.now - Milliseconds(budget->fields.at("per").number);
     const Records& records = request.sources.records;
-    for (const Promotion& promotion : records.promotionsIn(request.project.id, request.stage.name, kMostPromotions)) {
-        if (promotion.undoes || !isMachine(records, promotion)) continue;
-        if (promotion.state == PromotionState::kPromoted) facts.promotions.push_back(promotion.movedAt);
-        if (promotion.state == PromotionState::kRolledBack) facts.rollbacks.push_back(promotion.movedAt);
-    }
-    return facts;
+    const std::string& stage = request.stage.name;
+    return {records.machineEnds(request.project.id, stage, PromotionState::kPromoted, since),
+            records.machineEnds(request.project.id, stage, PromotionState::kRolledBack, since)};
 }
 
 }  // namespace

@@ -435,13 +435,15 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     const ClonePlan plan = planClone(clone);
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, record.id);
-    open->close();
     notePlan(command, clone, plan, report);
     unfinished.isFinished();
+    // Taken down while its end is recorded.
+    open->beginClose();
     inside_->write([&](SandboxWriter& writer, Writer&) {
         writer.finish(report.execution);
         writer.end(record.id, SandboxEnd::kDiscarded);
     });
+    open->close();
     return report;
 }
 

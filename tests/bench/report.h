@@ -1,6 +1,9 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +32,14 @@ double processorMicroseconds(Work&& work) {
     const double begin = now();
     work();
     return now() - begin;
+}
+
+/// What every figure about processes stands beside: a plain one.
+inline void spawnTrue() {
+    pid_t pid = 0;
+    char program[] = "/bin/true";
+    char* arguments[] = {program, nullptr};
+    if (posix_spawn(&pid, program, nullptr, nullptr, arguments, environ) == 0) ::waitpid(pid, nullptr, 0);
 }
 
 inline double quantile(std::vector<double> values, double q) {

@@ -175,6 +175,34 @@ TEST_F(StageRecords, ARevisionIsStillKnownWhenANewerOneCame) {
     EXPECT_EQ(store.records().change(change, 3), std::nullopt);
 }
 
+TEST_F(StageRecords, WhatMachinesEndedIsCountedFromAMomentOn) {
+    const auto ends = [&](Time since) {
+        return store.records().machineEnds(climb.project, "staging", S::kPromoted, since);
+    };
+    const Time begin = sample.clock.now();
+    sample.clock.advance(Milliseconds(1000));
+    const std::int64_t first = promoted("one");
+    const Time firstEnd = sample.clock.now();
+    sample.clock.advance(Milliseconds(1000));
+    promoted("two");
+    EXPECT_EQ(ends(begin), (std::vector{firstEnd, sample.clock.now()}));
+    EXPECT_EQ(ends(firstEnd), std::vector{sample.clock.now()});
+
+    const std::int64_t undo = open(first);
+    intend(undo);
+    hold(undo, "nothing");
+    finish(undo);
+    ActorId person = 0;
+    store.write([&](Writer& w) {
+        person = w.actor({ActorKind::kPerson, "ana"});
+        change = w.submit(climb.project, person, someSubmission());
+    });
+    promoted("by hand");
+    EXPECT_EQ(ends(begin).size(), 2);
+    EXPECT_TRUE(store.records().machineEnds(climb.project, "staging", S::kRolledBack, begin).empty());
+    EXPECT_TRUE(store.records().machineEnds(climb.project, "production", S::kPromoted, begin).empty());
+}
+
 TEST_F(StageRecords, CheckpointsAreKeptWhileTheyMayBeGoneBackTo) {
     promoted("one");
     EXPECT_EQ(store.records().checkpoints(), std::vector{someDigest("checkpoint")});

@@ -351,7 +351,8 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
     });
     const std::int64_t seq = store.records().counts().events;
     store.sql().script(
-        "pragma foreign_keys = off; drop table race; drop table approval; drop table stage_pin; drop table veto; drop "
+        "pragma foreign_keys = off; drop index promotion_by_stage; drop table race; drop table approval; drop table "
+        "stage_pin; drop table veto; drop "
         "table halt; "
         "drop table gate_override; drop table hold; alter table promotion drop column base; "
         "alter table promotion drop column evidence; pragma user_version = 4; "

@@ -11,6 +11,12 @@ git_merge_file_input inputOf(const GradusText& text) {
     return input;
 }
 
+// Once: it reads every certificate of the machine when it starts, and nothing is gained by stopping it in between.
+bool isReady() {
+    static const bool ready = git_libgit2_init() >= 0;
+    return ready;
+}
+
 struct Receiver {
     void (*take)(void* context, const char* bytes, size_t size);
     void* context;
@@ -37,20 +43,19 @@ int takeLine(const git_diff_delta* /*delta*/, const git_diff_hunk* /*hunk*/, con
 __attribute__((visibility("default"))) int gradusDiffText(GradusText before, GradusText after,
                                                           void (*take)(void* context, const char* bytes, size_t size),
                                                           void* context) {
-    if (git_libgit2_init() < 0) return -1;
+    if (!isReady()) return -1;
     git_diff_options options = GIT_DIFF_OPTIONS_INIT;
     options.flags = GIT_DIFF_FORCE_TEXT;
     Receiver receiver{take, context};
     const int said = git_diff_buffers(before.bytes, before.size, nullptr, after.bytes, after.size, nullptr, &options,
                                       nullptr, nullptr, takeHunk, takeLine, &receiver);
-    git_libgit2_shutdown();
     return said == 0 ? 0 : -1;
 }
 
 __attribute__((visibility("default"))) int gradusMergeText(GradusText ancestor, GradusText ours, GradusText theirs,
                                                            void (*take)(void* context, const char* bytes, size_t size),
                                                            void* context) {
-    if (git_libgit2_init() < 0) return -1;
+    if (!isReady()) return -1;
     const git_merge_file_input base = inputOf(ancestor);
     const git_merge_file_input here = inputOf(ours);
     const git_merge_file_input there = inputOf(theirs);
@@ -59,7 +64,6 @@ __attribute__((visibility("default"))) int gradusMergeText(GradusText ancestor, 
     const bool isClean = done && result.automergeable != 0;
     if (isClean) take(context, result.ptr, result.len);
     if (done) git_merge_file_result_free(&result);
-    git_libgit2_shutdown();
     if (!done) return -1;
     return isClean ? 1 : 0;
 }
