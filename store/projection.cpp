@@ -92,12 +92,14 @@ void promotionMoved(Sql& sql, const Event& event) {
 
 void checkFinished(Sql& sql, const Event& event) {
     sql.run(
-        "insert into check_result (seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert into check_result (seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, "
+        "asked, definition, reused) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         event.seq, required(event.promotion, event, "promotion"), event.fields.text("check"),
         event.fields.text("verdict"), event.fields.digest("evidence"), event.fields.optionalNumber("exit"),
         event.fields.number("wall-ms"), event.fields.optionalDigest("log"),
-        event.fields.optionalText("phase").value_or("before"), event.fields.optionalNumber("execution"));
+        event.fields.optionalText("phase").value_or("before"), event.fields.optionalNumber("execution"),
+        event.fields.optionalDigest("asked"), event.fields.optionalDigest("definition"),
+        event.fields.optionalNumber("reused"));
 }
 
 void payloadRedacted(Sql& sql, const Event& event) {

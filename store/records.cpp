@@ -69,6 +69,28 @@ std::vector<Promotion> allPromotions(Sql::Call rows) {
     return out;
 }
 
+constexpr std::string_view kCheckColumns =
+    "select c.promotion, c.name, c.verdict, c.evidence, c.exit_code, c.wall_ms, c.log, c.phase, c.execution, p.text, "
+    "c.asked, c.definition, c.reused ";
+
+CheckResult checkFromRow(const Sql::Call& row) {
+    CheckResult result;
+    result.promotion = row.number(0);
+    result.check = row.text(1);
+    result.verdict = enumFrom(kCauses, row.view(2));
+    result.evidence = row.digest(3);
+    result.exitCode = row.optionalNumber(4);
+    result.wallMs = row.number(5);
+    result.log = row.optionalDigest(6);
+    result.phase = enumFrom(kCheckPhases, row.view(7));
+    result.execution = row.optionalNumber(8);
+    result.reason = payloadText(row.optionalText(9), "reason").value_or("");
+    result.asked = row.optionalDigest(10);
+    result.definition = row.optionalDigest(11);
+    result.reused = row.optionalNumber(12);
+    return result;
+}
+
 Change changeFromRow(const Sql::Call& row) {
     Change change;
     change.id = row.number(0);
@@ -251,16 +273,24 @@ std::vector<Digest> Records::checkpoints() const {
 }
 
 std::vector<CheckResult> Records::checkResults(std::int64_t promotion) const {
-    auto rows = sql()(
-        "select c.name, c.verdict, c.evidence, c.exit_code, c.wall_ms, c.log, c.phase, c.execution, p.text "
-        "from check_result c left join payload p on p.seq = c.seq where c.promotion = ? order by c.seq",
-        promotion);
+    static const std::string kSql = std::string(kCheckColumns) +
+                                    "from check_result c left join payload p on p.seq = c.seq where c.promotion = ? "
+                                    "order by c.seq";
+    auto rows = sql()(kSql, promotion);
     std::vector<CheckResult> out;
-    while (rows.step())
-        out.push_back({promotion, rows.text(0), enumFrom(kCauses, rows.view(1)), rows.digest(2), rows.optionalNumber(3),
-                       rows.number(4), rows.optionalDigest(5), enumFrom(kCheckPhases, rows.view(6)),
-                       rows.optionalNumber(7), payloadText(rows.optionalText(8), "reason").value_or("")});
+    while (rows.step()) out.push_back(checkFromRow(rows));
     return out;
+}
+
+std::optional<EarlierProof> Records::earlierProof(std::int64_t project, const Digest& asked, Time since) const {
+    static const std::string kSql = std::string(kCheckColumns) +
+                                    ", e.at from check_result c join event e on e.seq = c.seq join promotion m on m.id "
+                                    "= c.promotion left join payload p on p.seq = c.seq where c.asked = ? and "
+                                    "c.verdict = 'passed' and c.reused is null and c.phase = 'before' and m.project = "
+                                    "? and e.at >= ? order by c.seq desc limit 1";
+    auto row = sql()(kSql, asked, project, toMillis(since));
+    if (!row.step()) return std::nullopt;
+    return EarlierProof{checkFromRow(row), fromMillis(row.number(13))};
 }
 
 StoreCounts Records::counts() const {

@@ -58,6 +58,9 @@ class Records {
     /// Oldest first.
     std::vector<Promotion> unfinished(std::int64_t project) const;
     std::vector<CheckResult> checkResults(std::int64_t promotion) const;
+    /// The newest yes of a before check to the same question in this project, not older than `since`; one that was
+    /// itself taken from an earlier promotion does not count.
+    std::optional<EarlierProof> earlierProof(std::int64_t project, const Digest& asked, Time since) const;
     /// The promotion that one of its checks ran as this execution for.
     std::optional<std::int64_t> promotionOfExecution(std::int64_t execution) const;
     /// When promotions of changes that no person made ended in `end` in this stage, after `since`; undos do not count.

@@ -27,8 +27,8 @@ constexpr std::array kTables{
         "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, "
         "target, checkpoint, tree, previous, previous_tree, base, evidence, seq from promotion order by id"},
     TableQuery{"check_result",
-               "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, seq "
-               "from check_result order by seq"},
+               "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, asked, "
+               "definition, reused, seq from check_result order by seq"},
     TableQuery{
         "stage_state",
         "select project, stage, promotion, tree, stuck, attention, seq from stage_state order by project, stage"},

@@ -167,6 +167,8 @@ void Writer::recordCheck(const CheckResult& result, ActorId by) {
     draft.fields.setIfPresent("exit", result.exitCode).set("wall-ms", result.wallMs).setIfPresent("log", result.log);
     if (result.phase == CheckPhase::kAfter) draft.fields.set("phase", nameOf(kCheckPhases, result.phase));
     draft.fields.setIfPresent("execution", result.execution);
+    draft.fields.setIfPresent("asked", result.asked).setIfPresent("definition", result.definition);
+    draft.fields.setIfPresent("reused", result.reused);
     if (!result.reason.empty()) draft.payload = payload({{"reason", result.reason}});
     record(std::move(draft));
 }

@@ -51,6 +51,7 @@ std::string checkLine(const CheckReport& report, const Paint& paint) {
                                    printable(report.check), seconds(answer.wallMs));
     if (answer.verdict != Cause::kPassed)
         line += fmt::format("  {}: {}", nameOf(kCauses, answer.verdict), printable(answer.reason));
+    if (report.reused) line += fmt::format("  as {} proved", promotionHandle(report.reused->result.promotion));
     return line + "\n";
 }
 
@@ -64,6 +65,7 @@ Json checkJson(const CheckReport& report, std::string_view phase) {
     if (report.answer.exitCode) json["exit_code"] = *report.answer.exitCode;
     if (report.answer.execution) json["execution"] = executionHandle(*report.answer.execution);
     if (report.log) json["log"] = report.log->hex();
+    if (report.reused) json["reused_from"] = promotionHandle(report.reused->result.promotion);
     return json;
 }
 

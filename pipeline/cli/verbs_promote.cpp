@@ -115,6 +115,7 @@ PromoteWish wishOf(const Context& context) {
         throw usageError("promote", "--override needs a --reason: it is on record", "");
     if (wish.overrides.empty() && !reason.empty()) throw usageError("promote", "--reason is for --override", "");
     if (arguments.flag("wait")) wish.patience = kPatience;
+    wish.recheck = arguments.flag("recheck");
     if (const auto text = arguments.value("for")) {
         const auto parsed = parseDuration(*text);
         if (!parsed || !wish.patience)
@@ -310,6 +311,8 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
                      {.name = "wait", .doc = "wait for what opens by itself: a window, others at the target"},
                      {.name = "for", .value = "DURATION", .doc = "with --wait: how long at most", .fallback = "1h"},
                      {.name = "rebase", .doc = "put it onto what the project is now, first"},
+                     {.name = "recheck",
+                      .doc = "run every check again, also in stages that have it; a no takes their yes back"},
                      {.name = "override",
                       .value = "GATE",
                       .doc = "open this gate once, on record",

@@ -30,6 +30,7 @@ Json resultJson(const CheckResult& check) {
     if (check.exitCode) json["exit_code"] = *check.exitCode;
     if (check.execution) json["execution"] = executionHandle(*check.execution);
     if (check.log) json["log"] = check.log->hex();
+    if (check.reused) json["reused_from"] = promotionHandle(*check.reused);
     return json;
 }
 
@@ -38,6 +39,7 @@ std::string resultText(const CheckResult& check, const Paint& paint) {
     std::string line = fmt::format("  {} {:<7} {:<16}", paint(passed ? Style::kGreen : Style::kRed, passed ? "✓" : "✗"),
                                    nameOf(kCheckPhases, check.phase), printable(check.check));
     if (!passed) line += fmt::format(" {}: {}", nameOf(kCauses, check.verdict), printable(check.reason));
+    if (check.reused) line += fmt::format(" as {} proved", promotionHandle(*check.reused));
     return line + "\n";
 }
 

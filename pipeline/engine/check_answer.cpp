@@ -146,8 +146,9 @@ CheckAnswer erroredBy(const std::exception& fault) {
     return answer;
 }
 
-Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std::string>& environment) {
-    Canonical form("gradus.check.1");
+namespace {
+
+void addDefinition(Canonical& form, const Stage& stage, const Check& check) {
     form.text(check.kind);
     addSettings(form, check.settings);
     for (const Settings* demands : {&stage.settings, &stage.policy.settings})
@@ -155,6 +156,19 @@ Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std
             const Value* value = demands->find(key);
             form.optionalText(value != nullptr ? std::optional(valueText(*value)) : std::nullopt);
         }
+}
+
+}  // namespace
+
+Digest checkDefinition(const Stage& stage, const Check& check) {
+    Canonical form("gradus.definition.1");
+    addDefinition(form, stage, check);
+    return form.hash();
+}
+
+Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std::string>& environment) {
+    Canonical form("gradus.check.1");
+    addDefinition(form, stage, check);
     const std::vector<std::string> passed = check.settings.list("env");
     form.list(passed.size());
     for (const std::string& name : passed) form.text(valueIn(environment, name));

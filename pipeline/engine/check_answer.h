@@ -20,6 +20,9 @@ CheckAnswer erroredBy(const std::exception& fault);
 /// passed in, the values.
 Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std::string>& environment);
 
+/// The same without the values: it changes with the rules alone.
+Digest checkDefinition(const Stage& stage, const Check& check);
+
 /// The environment of what runs on the host itself.
 Digest hostEnvironmentDigest();
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "pipeline/engine/check_answer.h"
+#include "pipeline/engine/check_question.h"
 #include "pipeline/engine/check_schedule.h"
 #include "pipeline/engine/confinement.h"
 #include "plugins/host/host_command.h"
@@ -57,6 +58,7 @@ class Round {
         : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {}
 
     std::vector<CheckReport> run(std::size_t atOnce) {
+        if (subject_.tree != nullptr && subject_.tree->proven) lookForProofs();
         {
             std::vector<std::jthread> others;
             for (std::size_t i = 1; i < std::min(atOnce, schedule_.size()); ++i)
@@ -67,6 +69,41 @@ class Round {
     }
 
   private:
+    // Before any other thread begins: what was proven is asked of the store, which is for one thread at a time.
+    void lookForProofs() {
+        for (const std::string& name : subject_.stage.checks) {
+            const Check& check = subject_.pipeline.checks.at(name);
+            if (check.when != CheckWhen::kBefore) continue;
+            CommandRequest request;
+            try {
+                request = confinedCheck(subject_.pipeline, subject_.stage, check, subject_.tree->project);
+            } catch (const Error&) {
+                continue;  // the run itself says what is wrong with it
+            }
+            const auto asked = questionOf(around_.sandboxes, check, request, evidenceOf(check));
+            if (!asked) continue;
+            asked_.emplace(name, *asked);
+            if (auto proof = subject_.tree->proven(*asked)) proofs_.emplace(name, std::move(*proof));
+        }
+    }
+
+    Evidence evidenceOf(const Check& check) const {
+        Evidence evidence = subject_.evidence;
+        evidence.check = checkDigest(subject_.stage, check, around_.hostEnvironment);
+        return evidence;
+    }
+
+    static CheckReport answeredBefore(const EarlierProof& proof) {
+        CheckReport report;
+        report.reused = proof;
+        report.answer.verdict = proof.result.verdict;
+        report.answer.exitCode = proof.result.exitCode;
+        report.answer.execution = proof.result.execution;
+        report.answer.reason = proof.result.reason;
+        report.log = proof.result.log;
+        return report;
+    }
+
     void work() {
         while (const Check* check = schedule_.next()) {
             show([&] { subject_.progress.started(*check); });
@@ -81,6 +118,18 @@ class Round {
     }
 
     CheckReport judge(const Check& check) {
+        const auto proof = proofs_.find(check.name);
+        CheckReport report = proof == proofs_.end() ? ask(check) : answeredBefore(proof->second);
+        report.check = check.name;
+        report.evidence = evidenceOf(check);
+        report.evidence.environment = report.answer.environment.value_or(hostEnvironmentDigest());
+        report.definition = checkDefinition(subject_.stage, check);
+        if (const auto asked = asked_.find(check.name); asked != asked_.end()) report.asked = asked->second;
+        keepLog(report);
+        return report;
+    }
+
+    CheckReport ask(const Check& check) {
         CheckReport report;
         const int most = 1 + static_cast<int>(check.settings.number("retries"));
         const auto started = std::chrono::steady_clock::now();
@@ -89,13 +138,8 @@ class Round {
             const bool isDone = report.answer.verdict != Cause::kErrored || report.moved;
             if (isDone || report.attempts >= most || subject_.cancel.stop_requested()) break;
         }
-        report.check = check.name;
         report.answer.wallMs =
             std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - started).count();
-        report.evidence = subject_.evidence;
-        report.evidence.check = checkDigest(subject_.stage, check, around_.hostEnvironment);
-        report.evidence.environment = report.answer.environment.value_or(hostEnvironmentDigest());
-        keepLog(report);
         return report;
     }
 
@@ -203,6 +247,8 @@ class Round {
     CheckSchedule schedule_;
     std::mutex mutex_;
     std::map<std::string, CheckReport> reports_;
+    std::map<std::string, Digest> asked_;
+    std::map<std::string, EarlierProof> proofs_;
     std::mutex showing_;
     std::mutex looking_;
 };

@@ -30,6 +30,8 @@ struct TreeUnderTest {
     /// Absent: nothing there moves.
     std::function<Digest()> now;
     Digest was;  ///< as it was just before the first check
+    /// The answer that was given to the same question before, where one may count. Absent: every check is run.
+    std::function<std::optional<EarlierProof>(const Digest& asked)> proven = {};
 };
 
 /// One check's answer, ready to be recorded.
@@ -40,8 +42,11 @@ struct CheckReport {
     std::optional<Digest> log;  ///< answer.log, as an object
     int attempts = 1;
     bool moved = false;  ///< errored, because the tree below moved meanwhile: check again on what is there now
+    std::optional<Digest> asked = {};
+    Digest definition = {};
+    std::optional<EarlierProof> reused = {};  ///< it was not run: this is its answer
 
-    Digest fingerprint() const { return evidence.fingerprint(); }
+    Digest fingerprint() const { return reused ? reused->result.evidence : evidence.fingerprint(); }
 };
 
 /// What a face shows while checks run: called one at a time, from any thread, while the runner works; not to be used

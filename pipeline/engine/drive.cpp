@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "pipeline/engine/check_question.h"
 #include "pipeline/engine/checked_evidence.h"
 #include "store/file.h"
 #include "store/model/error.h"
@@ -59,7 +60,17 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
             .log = report.log,
             .phase = phase,
             .execution = report.answer.execution,
-            .reason = report.answer.reason};
+            .reason = report.answer.reason,
+            .asked = report.asked,
+            .definition = report.definition,
+            .reused = report.reused ? std::optional(report.reused->result.promotion) : std::nullopt};
+}
+
+/// When the oldest answer was given.
+Time oldest(const std::vector<CheckReport>& reports, Time now) {
+    for (const CheckReport& report : reports)
+        if (report.reused) now = std::min(now, report.reused->at);
+    return now;
 }
 
 }  // namespace
@@ -255,6 +266,10 @@ TreeUnderTest Drive::underTest(const Footing& footing) {
     tree.evidence.rules = project_.rules;
     tree.now = standstill(footing);
     tree.was = footing.base();
+    if (const auto within = reuseWithin(stage_); within && !asksAll_)
+        tree.proven = [this, since = parts_.clock.now() - *within](const Digest& asked) {
+            return parts_.store.records().earlierProof(project_.id, asked, since);
+        };
     return tree;
 }
 
@@ -275,7 +290,7 @@ Drive::Next Drive::check(const Footing& footing) {
         park(footing, "the tree moved while it was checked");
         return Next::kAgain;
     }
-    checked_ = CheckedFact{provenBy(report_.before), project_.rules, parts_.clock.now()};
+    checked_ = CheckedFact{provenBy(report_.before), project_.rules, oldest(report_.before, parts_.clock.now())};
     return rejectUnlessPassed(verdictOf(report_.before));
 }
 

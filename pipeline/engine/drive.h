@@ -38,6 +38,8 @@ class Drive {
           std::stop_token cancel);
     /// Wishes that were granted are taken out of `wishes`, which outlives this.
     void mayOverride(std::vector<OverrideWish>& wishes) { wishes_ = &wishes; }
+    /// Every check is asked, whatever it said before.
+    void askAll() { asksAll_ = true; }
 
     /// Into the stage: gates, checks, target, checks. Every end is in the report.
     StageReport enter(std::int64_t change);
@@ -136,6 +138,7 @@ class Drive {
     std::vector<CheckReport> unrecorded_;  ///< before checks that the next commit records
     int rounds_ = 0;
     std::vector<OverrideWish>* wishes_ = nullptr;
+    bool asksAll_ = false;
     StageReport report_;
 };
 

@@ -7,6 +7,7 @@
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/verified.h"
 #include "stages/sandbox/owner.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -29,25 +30,6 @@ Promotion promotionOf(const Records& records, std::int64_t id) {
     throw Error(ErrorCode::kNotFound, "there is no promotion p{}", id).hint("see `gradus status`");
 }
 
-bool wasTakenBack(const std::vector<Promotion>& all, const Promotion& promotion) {
-    return std::any_of(all.begin(), all.end(), [&](const Promotion& other) {
-        return other.undoes == promotion.id && other.state == State::kPromoted;
-    });
-}
-
-/// The promotion by which the stage has this very patch; nothing: it has it not.
-std::optional<Promotion> alreadyIn(const Records& records, std::int64_t change, const std::string& stage) {
-    const auto all = records.promotionsOf(change);
-    const auto latest = records.change(change);
-    for (auto promotion = all.rbegin(); promotion != all.rend(); ++promotion) {
-        if (promotion->stage != stage || promotion->state != State::kPromoted || promotion->undoes) continue;
-        if (wasTakenBack(all, *promotion)) return std::nullopt;
-        const auto was = records.change(change, promotion->revision);
-        if (was && latest && was->patch == latest->patch) return *promotion;
-    }
-    return std::nullopt;
-}
-
 bool isParked(const Promotion& promotion) { return promotion.state == State::kWaiting; }
 
 }  // namespace
@@ -55,12 +37,15 @@ bool isParked(const Promotion& promotion) { return promotion.state == State::kWa
 Engine::Engine(EngineProject project, EngineParts parts) : project_(std::move(project)), parts_(std::move(parts)) {}
 Engine::~Engine() = default;
 
-StageReport Engine::enter(std::int64_t change, const std::string& stage, std::vector<OverrideWish>& overrides,
+StageReport Engine::enter(std::int64_t change, const std::string& stage, PromoteWish& wish,
                           const EngineProgress& progress, std::stop_token cancel) {
-    if (const auto there = alreadyIn(parts_.store.records(), change, stage))
-        return {.promotion = *there, .already = true};
+    if (!wish.recheck || wish.rechecked.contains(stage))
+        if (const auto there = standingIn(project_, parts_.store.records(), change, stage))
+            return {.promotion = *there, .already = true};
+    wish.rechecked.insert(stage);
     Drive drive(project_, parts_, stageNamed(project_, stage), progress, std::move(cancel));
-    drive.mayOverride(overrides);
+    drive.mayOverride(wish.overrides);
+    if (wish.recheck) drive.askAll();
     return drive.enter(change);
 }
 
@@ -68,7 +53,7 @@ Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish&
                         const std::stop_token& cancel) {
     Climb climb{change, {}};
     for (const Stage& stage : project_.pipeline.stages) {
-        climb.stages.push_back(enter(change, stage.name, wish.overrides, progress, cancel));
+        climb.stages.push_back(enter(change, stage.name, wish, progress, cancel));
         if (!climb.stages.back().succeeded() || stage.name == to) break;
     }
     return climb;
@@ -94,7 +79,7 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
     for (const Stage& stage : project_.pipeline.stages) {
         const Ground ground = groundOf(project_, parts_, stage, change);
         StagePlan plan{.stage = stage.name};
-        plan.already = alreadyIn(parts_.store.records(), change, stage.name).has_value();
+        plan.already = standingIn(project_, parts_.store.records(), change, stage.name).has_value();
         plan.seeds = ground.seed.has_value();
         plan.changes = ground.merge.merged;
         plan.mergedPaths = ground.merge.mergedPaths;

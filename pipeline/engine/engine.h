@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -98,6 +99,8 @@ struct OverrideWish {
 struct PromoteWish {
     std::vector<OverrideWish> overrides;
     std::optional<Milliseconds> patience;  ///< how long to wait for what opens by itself; nothing: not at all
+    bool recheck = false;                  ///< stages that have it are asked again, once
+    std::set<std::string> rechecked = {};  ///< those that were
 };
 
 /// A way up: one report per stage that was looked at, the last of which says how it ended.
@@ -188,8 +191,8 @@ class Engine {
     const EngineProject& project() const { return project_; }
 
   private:
-    StageReport enter(std::int64_t change, const std::string& stage, std::vector<OverrideWish>& overrides,
-                      const EngineProgress& progress, std::stop_token cancel);
+    StageReport enter(std::int64_t change, const std::string& stage, PromoteWish& wish, const EngineProgress& progress,
+                      std::stop_token cancel);
     Climb climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                     const std::stop_token& cancel);
     Decision decideOn(const Stage& stage, const Facts& facts) const;

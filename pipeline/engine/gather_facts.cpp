@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "pipeline/engine/verified.h"
 #include "pipeline/engine/word_facts.h"
 #include "policies/gate/test_skips.h"
 
@@ -81,48 +82,6 @@ ChangeFacts changeFacts(const FactsRequest& request) {
     return facts;
 }
 
-// Merging a change onto a stage gives it a new revision with the same patch: what was proven of the patch counts.
-bool isSamePatch(const Records& records, const Promotion& promotion, const Change& change) {
-    if (promotion.revision == change.revision) return true;
-    const auto other = records.change(promotion.change, promotion.revision);
-    return other && other->patch == change.patch;
-}
-
-bool wasUndone(const std::vector<Promotion>& all, std::int64_t promotion) {
-    return std::any_of(all.begin(), all.end(), [&](const Promotion& other) {
-        return other.undoes == promotion && other.state == PromotionState::kPromoted;
-    });
-}
-
-const Veto* vetoOf(const std::vector<Veto>& vetoes, const Change& change, const std::string& stage) {
-    const auto found = std::find_if(vetoes.begin(), vetoes.end(), [&](const Veto& veto) {
-        const bool same = veto.changeSet == change.changeSet || veto.patch == change.patch;
-        return same && (!veto.stage || *veto.stage == stage);
-    });
-    return found == vetoes.end() ? nullptr : &*found;
-}
-
-std::vector<VerifiedFact> verifiedFacts(const FactsRequest& request) {
-    std::vector<VerifiedFact> facts;
-    const Records& records = request.sources.records;
-    const auto all = records.promotionsOf(request.change.id);
-    const auto vetoes = records.words().vetoes(request.project.id);
-    for (const Promotion& promotion : all) {
-        if (promotion.state != PromotionState::kPromoted || promotion.undoes) continue;
-        if (!isSamePatch(records, promotion, request.change)) continue;
-        VerifiedFact fact{promotion.stage, request.change.revision, promotion.movedAt, std::nullopt, {}};
-        if (wasUndone(all, promotion.id)) {
-            fact.revokedAt = promotion.movedAt;
-            fact.revokedBecause = "it was taken back";
-        } else if (const Veto* veto = vetoOf(vetoes, request.change, promotion.stage)) {
-            fact.revokedAt = veto->at;
-            fact.revokedBecause = "it was vetoed there";
-        }
-        facts.push_back(fact);
-    }
-    return facts;
-}
-
 SpentFact spentFacts(const FactsRequest& request) {
     const Value* budget = request.stage.policy.settings.find("budget");
     if (budget == nullptr) return {};
@@ -150,7 +109,7 @@ Facts gatherFacts(const FactsRequest& request) {
     facts.rules = request.project.rules;
     facts.base = request.base;
     facts.checked = request.checked;
-    facts.verified = verifiedFacts(request);
+    facts.verified = verifiedFacts(request.project, records, request.change);
     addWords(records, request.project.id, request.stage.name, facts);
     if (const auto stuck = records.stageState(request.project.id, request.stage.name).stuck)
         facts.stuck = StuckFact{*stuck, records.promotion(*stuck)->movedAt};

@@ -180,6 +180,12 @@ Section checkSection() {
                  .example = "2",
                  .fallback = "1",
                  .most = 10},
+                {.name = "reuse",
+                 .type = kBoolean,
+                 .documentation = "Whether a yes that it gave to exactly the same question may count again, as long as "
+                                  "the policy's `evidence-reuse` says.",
+                 .example = "false",
+                 .fallback = "true"},
                 {.name = "needs",
                  .type = kNameList,
                  .documentation = "Checks that must have passed first.",

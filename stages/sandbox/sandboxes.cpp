@@ -9,6 +9,7 @@
 #include "stages/sandbox/owner.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
+#include "store/model/canonical.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
 
@@ -67,6 +68,19 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
     IsolationBackend& chosen = chooseBackend(around.backends, {.guarantees = demanded(request)}, probe);
     probe(chosen);
     return {chosen, proofs.at(&chosen)};
+}
+
+Digest Sandboxes::confinement(const CommandRequest& request) {
+    const Confiner confiner = inside_->confinerFor(request);
+    std::vector<Guarantee> proven;
+    for (const Proof& proof : confiner.proofs.proofs)
+        if (proof.holds) proven.push_back(proof.guarantee);
+    return Canonical("gradus.confinement.1")
+        .text(confiner.backend.name())
+        .text(confiner.proofs.version)
+        .text(formatGuarantees(proven))
+        .text(formatGuarantees(lowered(request)))
+        .hash();
 }
 
 void Sandboxes::expect() {

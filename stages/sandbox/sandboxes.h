@@ -195,6 +195,9 @@ class Sandboxes {
     /// A command without the host's network is about to be asked for: what does not depend on the rest begins. Only a
     /// hint: nothing is probed, recorded or left behind.
     void expect();
+    /// What would confine such a command: backend, its version, the guarantees that it proves and those given up.
+    /// Throws Error where nothing can.
+    Digest confinement(const CommandRequest& request);
     /// Clone, run, harvest: two durable commits in all, unless the caller is asked. Throws SetupError when the sandbox
     /// cannot be built as asked; nothing but its record is left then.
     Trial attempt(const TryRequest& request);

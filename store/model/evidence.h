@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "store/model/clock.h"
 #include "store/model/digest.h"
 #include "store/model/promotion.h"
 
@@ -41,8 +42,17 @@ struct CheckResult {
     std::int64_t wallMs = 0;
     std::optional<Digest> log;  ///< an object
     CheckPhase phase = CheckPhase::kBefore;
-    std::optional<std::int64_t> execution;  ///< e90
-    std::string reason;                     ///< a line for a person; free text
+    std::optional<std::int64_t> execution;    ///< e90
+    std::string reason;                       ///< a line for a person; free text
+    std::optional<Digest> asked = {};         ///< all that can be known before it is run: the same question again
+    std::optional<Digest> definition = {};    ///< the check and what is demanded of it, without values of the caller's
+    std::optional<std::int64_t> reused = {};  ///< the promotion whose answer to the same question this is
+};
+
+/// A yes from before, and when it was given.
+struct EarlierProof {
+    CheckResult result;
+    Time at{};
 };
 
 }  // namespace gradus

@@ -351,7 +351,9 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
     });
     const std::int64_t seq = store.records().counts().events;
     store.sql().script(
-        "pragma foreign_keys = off; drop index promotion_by_stage; drop table race; drop table approval; drop table "
+        "pragma foreign_keys = off; drop index promotion_by_stage; drop index check_result_by_question; alter table "
+        "check_result drop column asked; alter table check_result drop column definition; alter table check_result "
+        "drop column reused; drop table race; drop table approval; drop table "
         "stage_pin; drop table veto; drop "
         "table halt; "
         "drop table gate_override; drop table hold; alter table promotion drop column base; "

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "pipeline/engine/check_answer.h"
 #include "plugins/checks/builtin.h"
 #include "policies/language/loader.h"
 #include "policies/language/time_zone.h"
@@ -102,6 +103,7 @@ std::vector<CheckReport> EngineRig::answer(const Stage& stage, CheckWhen when, c
         report.answer.verdict = say(stage.name);
         report.answer.reason = report.answer.verdict == Cause::kPassed ? "" : "it said no";
         report.evidence = evidence;
+        report.definition = checkDefinition(stage, pipeline_.checks.at(name));
         reports.push_back(report);
     }
     return reports;
