@@ -61,7 +61,7 @@ struct ApprovalFact {
     std::optional<std::int64_t> usedBy;  ///< the promotion that applied something on its strength
 };
 
-/// The answer of an earlier stage about one revision.
+/// The answer of an earlier stage about one revision. In the order in which they were given; the last one counts.
 struct VerifiedFact {
     std::string stage;
     std::int64_t revision = 1;

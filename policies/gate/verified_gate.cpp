@@ -8,14 +8,11 @@ namespace gradus {
 
 namespace {
 
-/// The newest answer of that stage about this revision.
+/// The last answer of that stage about this revision. In the order of the record: a clock may go back.
 const VerifiedFact* latest(const Facts& facts, const std::string& stage) {
     const VerifiedFact* found = nullptr;
-    for (const VerifiedFact& fact : facts.verified) {
-        if (fact.stage != stage || fact.revision != facts.change.revision) continue;
-        // Of two at the same time the revoked one counts.
-        if (found == nullptr || fact.at > found->at || (fact.at == found->at && fact.revokedAt)) found = &fact;
-    }
+    for (const VerifiedFact& fact : facts.verified)
+        if (fact.stage == stage && fact.revision == facts.change.revision) found = &fact;
     return found;
 }
 
