@@ -104,6 +104,7 @@ Change changeFromRow(const Sql::Call& row) {
     change.submittedAt = fromMillis(row.number(8));
     change.title = payloadText(row.optionalText(9), "title");
     change.message = payloadText(row.optionalText(9), "message").value_or("");
+    change.author = payloadText(row.optionalText(9), "author").value_or("");
     change.labels = payloadList(row.optionalText(9), "labels");
     return change;
 }

@@ -42,6 +42,14 @@ void holdPrevious(Sql& sql, const Event& event, std::int64_t promotion) {
         event.seq, promotion);
 }
 
+// The way back that had failed succeeded after all.
+void freeStuck(Sql& sql, const Event& event, std::int64_t undone) {
+    sql.run(
+        "update stage_state set stuck = null where project = ?1 and stage = ?2 and (stuck = ?3 or stuck in "
+        "(select id from promotion where undoes = ?3))",
+        event.project, event.stage, undone);
+}
+
 void mark(Sql& sql, const Event& event, std::string_view statement) {
     sql.run("insert into stage_state (project, stage, seq) values (?, ?, ?) on conflict (project, stage) do nothing",
             event.project, event.stage, event.seq);
@@ -62,6 +70,7 @@ void projectStageMove(Sql& sql, const Event& event, PromotionState to) {
     if (event.fields.has("back")) {
         const auto undoes = sql.number("select undoes from promotion where id = ?", *event.promotion);
         holdPrevious(sql, event, undoes.value_or(*event.promotion));
+        if (undoes) freeStuck(sql, event, *undoes);
     }
     if (event.fields.has("attention"))
         mark(sql, event, "update stage_state set attention = ?, seq = ? where project = ? and stage = ?");

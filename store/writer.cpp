@@ -29,6 +29,7 @@ EventFields submissionFields(const Submission& submission) {
 std::string submissionPayload(const Submission& submission) {
     nlohmann::json words{{"title", submission.title}, {"labels", submission.labels}};
     if (!submission.message.empty()) words["message"] = submission.message;
+    if (!submission.author.empty()) words["author"] = submission.author;
     return payload(words);
 }
 

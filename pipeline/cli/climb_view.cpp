@@ -157,9 +157,10 @@ std::string gateText(const GateAnswer& gate) {
 std::string stageText(const StageReport& report, const Paint& paint) {
     const Promotion& promotion = report.promotion;
     const StateFace& face = faceOf(promotion.state);
-    const std::string state = report.already     ? "already there"
-                              : promotion.undoes ? "taken back"
-                                                 : std::string(nameOf(kPromotionStates, promotion.state));
+    const std::string state = report.already ? "already there"
+                              : promotion.undoes && report.succeeded()
+                                  ? "taken back"
+                                  : std::string(nameOf(kPromotionStates, promotion.state));
     std::string text = fmt::format("{} {:<12} {:<14} {}\n", paint(face.style, face.mark), printable(promotion.stage),
                                    state, promotionHandle(promotion.id));
     for (const CheckReport& check : report.before) text += checkLine(check, paint) + logTail(check);
@@ -209,12 +210,16 @@ std::optional<Problem> problemOf(const StageReport& report) {
     if (report.succeeded()) return std::nullopt;
     Problem problem;
     problem.code = std::string(nameOf(kPromotionStates, promotion.state));
-    problem.message = fmt::format("{} did not enter {}: {}{}", changeHandle(promotion.change), promotion.stage,
+    problem.message = fmt::format("{} {} {}: {}{}", changeHandle(promotion.change),
+                                  promotion.undoes ? "was not taken back out of" : "did not enter", promotion.stage,
                                   problem.code, report.reason.empty() ? "" : " (" + report.reason + ")");
     problem.retryable = promotion.cause == Cause::kErrored || promotion.state == State::kWaiting;
     if (promotion.state == State::kStuck)
-        problem.hint = fmt::format("stage {} is closed: put its target right by hand, then `gradus adopt {}`",
-                                   promotion.stage, promotion.stage);
+        problem.hint = fmt::format(
+            "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right "
+            "by "
+            "hand, then `gradus adopt {0}`",
+            promotion.stage, promotionHandle(promotion.id));
     return problem;
 }
 

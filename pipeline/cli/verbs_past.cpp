@@ -40,7 +40,7 @@ std::string holdsText(const PastStage& stage) {
     if (stage.promotion)
         return fmt::format("{}.{} {}", changeHandle(stage.promotion->change), stage.promotion->revision,
                            stage.title.value_or("[redacted]"));
-    return stage.holds.tree ? "what was adopted" : "-";
+    return stage.holds.tree ? "what was there before" : "-";
 }
 
 Json stageJson(const PastStage& stage) {

@@ -5,6 +5,7 @@
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/envelope.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
@@ -97,7 +98,28 @@ Result dryRun(Service& service, Context& context, const Change& change, const st
     for (const StagePlan& plan : service.engine(context.host.directory()).plan(change.id, to)) {
         result.data["plan"].push_back(planJson(plan));
         result.text += planText(plan, context);
+        const bool fits = plan.already || (plan.mergeConflicts.empty() && plan.conflicts.empty());
+        if (fits || result.problem) continue;
+        result.exit = Exit::kFailed;
+        result.problem = Problem{.code = "conflict",
+                                 .message = fmt::format("{} does not fit {}", changeHandle(change.id), plan.stage),
+                                 .hint = "nothing was done; the paths and reasons are above"};
     }
+    return result;
+}
+
+/// What would be submitted first. Nothing is recorded, so there is nothing yet that a stage could be asked about.
+Result drySubmission(Service& service, Context& context, const ChangeSource& source, const std::string& to) {
+    const SubmitReport report = service.submit(context.host.directory(), {.source = source, .dryRun = true});
+    if (!report.faults.empty() || report.changes.empty())
+        throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
+                    report.faults.empty() ? "nothing was changed" : report.faults.front());
+    Result result{.data = {{"change", nullptr}, {"plan", Json::array()}, {"paths", Json::array()}}};
+    for (const PathChange& change : report.changes.changes())
+        result.data["paths"].push_back({{"path", change.path}, {"kind", nameOf(kChangeKinds, kindOf(change))}});
+    result.text = fmt::format("would submit {} as \"{}\" and promote it as far as {}; nothing was recorded\n",
+                              counted(report.changes.changes().size(), "path"), printable(report.title), printable(to));
+    result.next = {"gradus submit, then gradus plan: what each stage would say"};
     return result;
 }
 
@@ -153,14 +175,16 @@ std::optional<Problem> rebased(Service& service, Context& context, Change& chang
 Result bring(Service& service, Context& context, const std::optional<std::string>& what, const std::string& to) {
     const Interrupt interrupt;
     wishOf(context);
+    const auto& options = context.arguments.verb().options;
+    const bool canDryRun = std::ranges::find(options, kDryRun.name, &Option::name) != options.end();
+    const bool dry = canDryRun && context.arguments.flag("dry-run");
+    if (dry && !what) return drySubmission(service, context, {.worktree = true}, to);
+    if (dry && !namesChange(*what)) return drySubmission(service, context, {.sandbox = *what}, to);
     Change change = service.changeToPromote(context.host.directory(), what);
     if (auto problem = rebased(service, context, change))
         return {.exit = Exit::kFailed,
                 .data = {{"change", {{"id", changeHandle(change.id)}}}},
                 .problem = std::move(problem)};
-    const auto& options = context.arguments.verb().options;
-    const bool canDryRun = std::ranges::find(options, kDryRun.name, &Option::name) != options.end();
-    const bool dry = canDryRun && context.arguments.flag("dry-run");
     return dry ? dryRun(service, context, change, to) : climb(service, context, change, to, interrupt);
 }
 
@@ -224,6 +248,16 @@ Result rollback(Service& service, Context& context) {
                     service.promotionNamed(context.host.directory(), context.arguments.positional("STAGE")));
 }
 
+/// Stages that wait for their cause to be put right.
+std::string stuckText(Service& service, const Context& context) {
+    std::string text;
+    for (const StageStatus& stage : service.status(context.host.directory()).stages)
+        if (stage.holds.stuck)
+            text += fmt::format("{} is stuck: `gradus rollback {}` tries to take it back again\n",
+                                printable(stage.stage), promotionHandle(*stage.holds.stuck));
+    return text;
+}
+
 Result recover(Service& service, Context& context) {
     const Interrupt interrupt;
     Engine& engine = service.engine(context.host.directory());
@@ -247,8 +281,12 @@ Result recover(Service& service, Context& context) {
             result.exit = Exit::kInfrastructure;
             result.problem = problemOf(one.report);
         }
+        if (one.fault) {
+            result.exit = faceOf(one.fault->code()).exit;
+            result.problem = problemOf(*one.fault);
+        }
     }
-    if (all.empty()) result.text = "nothing to recover\n";
+    if (all.empty()) result.text = "nothing to recover\n" + stuckText(service, context);
     return interruptedOr(std::move(result), interrupt);
 }
 

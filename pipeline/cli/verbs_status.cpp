@@ -96,7 +96,7 @@ std::string stageState(const StageStatus& stage) {
     if (stage.holds.stuck) return fmt::format("stuck ({})", promotionHandle(*stage.holds.stuck));
     if (stage.holds.attention &&
         stage.holds.attention == (stage.newest ? std::optional(stage.newest->id) : std::nullopt))
-        return "edits were kept";
+        return fmt::format("look at {}", promotionHandle(*stage.holds.attention));
     if (!stage.newest || stage.newest->state == PromotionState::kPromoted) return "";
     return fmt::format("{} {}", promotionHandle(stage.newest->id), nameOf(kPromotionStates, stage.newest->state));
 }
@@ -108,7 +108,7 @@ std::string stagesText(const StatusReport& report, const Context& context) {
     TextTable table({{"stage"}, {"holds"}, {"by"}, {"since"}, {""}});
     for (const StageStatus& stage : report.stages) {
         const std::string holds = stage.promotion    ? changeHandle(stage.promotion->change) + " " + stage.title
-                                  : stage.holds.tree ? "what was adopted"
+                                  : stage.holds.tree ? "what was there before"
                                                      : "-";
         table.row({{stage.stage, Style::kBold},
                    holds,

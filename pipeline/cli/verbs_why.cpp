@@ -95,10 +95,12 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
                              {"by", story.by}};
     result.data["checks"] = Json::array();
     result.text += fmt::format(
-        "{} is {}{}\n  {}.{} {} by {}, into {}, {}\n", promotionHandle(promotion.id),
+        "{} is {}{}\n  {}.{} {} by {}, {} {}, {}\n", promotionHandle(promotion.id),
         nameOf(kPromotionStates, promotion.state), story.reason.empty() ? "" : ": " + printable(story.reason),
         changeHandle(promotion.change), promotion.revision, printable(story.change.title.value_or("(no title)")),
-        printable(story.by), printable(promotion.stage), formatTime(promotion.movedAt));
+        printable(story.by),
+        promotion.undoes ? fmt::format("taking {} back out of", promotionHandle(*promotion.undoes)) : "into",
+        printable(promotion.stage), formatTime(promotion.movedAt));
     for (const CheckResult& check : story.checks) {
         result.data["checks"].push_back(resultJson(check));
         result.text += resultText(check, context.paint);

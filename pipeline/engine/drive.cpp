@@ -197,7 +197,10 @@ StageReport Drive::enter(std::int64_t change) {
             report_.promotion = {};
             driving_.reset();
         }
-        if (climb(footing) == Next::kEnd) return report_;
+        // Known before anything is run: checks would only say that the tree is not as it was.
+        if (takesTarget()) report_.conflicts = target_->conflicts(stageChange(footing));
+        const Next next = report_.conflicts.empty() ? climb(footing) : endRefused(footing);
+        if (next == Next::kEnd) return report_;
         lock_.reset();
     }
     commit({{.to = State::kStale, .reason = "what the stage holds moved every time it was checked"}});
@@ -235,6 +238,19 @@ Drive::Next Drive::endStale(const Footing& footing, const std::string& reason) {
     if (!isOpen()) open(footing, std::nullopt, {{.to = State::kWaiting}});
     commit({{.to = State::kStale, .cause = Cause::kFailed, .reason = reason}});
     return Next::kEnd;
+}
+
+// A change that does not fit is stale; a target that cannot take anything says nothing about the change.
+Drive::Next Drive::endRefused(const Footing& footing) {
+    if (!isOpen()) open(footing, std::nullopt, {{.to = State::kWaiting}});
+    const bool isFull = std::any_of(report_.conflicts.begin(), report_.conflicts.end(),
+                                    [](const Conflict& conflict) { return conflict.kind == ConflictKind::kNoSpace; });
+    std::vector<Step> steps;
+    if (report_.promotion.state != State::kWaiting) steps.push_back({.to = State::kWaiting});
+    steps.push_back({.to = isFull ? State::kRejected : State::kStale,
+                     .cause = isFull ? Cause::kErrored : Cause::kFailed,
+                     .reason = conflictText(report_.conflicts)});
+    return end(steps);
 }
 
 Drive::Next Drive::park(const Footing& footing, const std::string& reason) {
@@ -348,6 +364,14 @@ TargetClaim Drive::claim() const {
     return claim;
 }
 
+// What decides what git runs or fetches is written on a person's word: who promotes it, or who approved it.
+bool Drive::isAnsweredFor(const Footing& footing) const {
+    if (parts_.actor.kind == ActorKind::kPerson) return true;
+    const Decision decision = decideOn(factsOf(footing));
+    return std::any_of(decision.approvals.begin(), decision.approvals.end(),
+                       [](const ApprovalAnswer& approval) { return approval.counts; });
+}
+
 StageChange Drive::stageChange(const Footing& footing) const {
     StageChange change;
     change.promotion = report_.promotion.id;
@@ -357,7 +381,11 @@ StageChange Drive::stageChange(const Footing& footing) const {
         change.leftOut = footing.seed->leftOut;
     }
     change.title = footing.change.title.value_or("");
+    change.message = footing.change.message;
+    change.author = footing.change.author;
     change.handle = fmt::format("{}.{}", changeHandle(footing.change.id), footing.change.revision);
+    if (isAnsweredFor(footing))
+        for (const PathChange& path : footing.changes.changes()) change.granted.push_back(path.path);
     change.trailers = {{"Gradus-Change", change.handle}, {"Gradus-Promotion", promotionHandle(change.promotion)}};
     return change;
 }
@@ -374,9 +402,7 @@ Drive::Next Drive::apply(const Footing& footing) {
                    used);
     const StageChange change = stageChange(footing);
     report_.conflicts = target_->conflicts(change);
-    if (!report_.conflicts.empty())
-        return end({{.to = State::kWaiting},
-                    {.to = State::kStale, .cause = Cause::kFailed, .reason = conflictText(report_.conflicts)}});
+    if (!report_.conflicts.empty()) return endRefused(footing);
     tidyTarget();
     const Checkpoint checkpoint = target_->checkpoint(change);
     const PromotionIntent intent{target_->identity().canonical, parts_.objects.put(checkpoint.encode()), footing.tree(),

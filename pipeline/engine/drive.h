@@ -108,6 +108,7 @@ class Drive {
     void act(const Checkpoint& checkpoint);
     Next park(const Footing& footing, const std::string& reason);
     Next endStale(const Footing& footing, const std::string& reason);
+    Next endRefused(const Footing& footing);
     Next lockTarget(const Footing& footing);
     Next apply(const Footing& footing);
     void verify(const Checkpoint& checkpoint);
@@ -120,7 +121,9 @@ class Drive {
     void rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason);
     void settleRollback(const RollbackOutcome& outcome);
     void goBack(const Checkpoint& checkpoint);
+    void clearPrepared();
     void goOn(const Promotion& promotion);
+    bool isAnsweredFor(const Footing& footing) const;
     StageChange stageChange(const Footing& footing) const;
     TargetClaim claim() const;
     Checkpoint checkpointOf(const Promotion& promotion) const;

@@ -15,7 +15,7 @@ constexpr Milliseconds kLookAgain{5000};
 std::string keptText(const std::vector<Kept>& kept) {
     std::string text;
     for (const Kept& path : kept)
-        text += fmt::format("{}{}", text.empty() ? "kept: " : ", ", path.path == "." ? path.reason : path.path);
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", path.path == "." ? path.reason : path.path);
     return text;
 }
 
@@ -55,6 +55,10 @@ void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckRepo
         commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
         return rollBack(checkpoint, verdict, reason);
     }
+    if (const auto departed = target_->departed(checkpoint); !departed.empty()) {
+        commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
+        return rollBack(checkpoint, Cause::kFailed, "what is there is not what was checked: " + keptText(departed));
+    }
     if (stage_.settings.duration("soak") == Milliseconds(0)) return finish(reports);
     if (report_.promotion.state == State::kVerifying)
         commit({{.to = State::kSoaking, .cause = Cause::kPassed}}, {.checks = reports, .phase = CheckPhase::kAfter});
@@ -85,7 +89,11 @@ void Drive::soak(const Checkpoint& checkpoint) {
 
 // What runs now is looked at again, cancelled or not: the answers are for people, there is no way further back.
 std::vector<CheckReport> Drive::lookAtRestored() {
-    if (!target_->shown()) return {};
+    try {
+        if (!target_->shown()) return {};
+    } catch (const Error&) {
+        return {};  // nothing of ours is there: what is, is kept and listed
+    }
     std::stop_token never;
     std::swap(never, cancel_);
     auto reports = lookAfter();
@@ -119,7 +127,7 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
     const bool well = verdictOf(again) == Cause::kPassed;
     const bool attention = !outcome.kept.empty() || !well;
     std::string reason = why;
-    if (!outcome.kept.empty()) reason += (reason.empty() ? "" : "; ") + keptText(outcome.kept);
+    if (!outcome.kept.empty()) reason += (reason.empty() ? "kept: " : "; kept: ") + keptText(outcome.kept);
     if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
     std::optional<Hold> hold;
     // I20: automation does not try again what failed here.
@@ -148,7 +156,8 @@ StageReport Drive::undo(const Promotion& promotion) {
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                              {.patience = parts_.targetPatience, .takeOver = false});
     const StageState holds = parts_.store.records().stageState(project_.id, stage_.name);
-    if (holds.promotion != promotion.id)
+    // Where the way back failed, what the stage holds is nobody's: it is tried again.
+    if (holds.promotion != promotion.id && !holds.stuck)
         throw Error(ErrorCode::kNotAllowed, "{} is not what {} holds any more", promotionHandle(promotion.id),
                     stage_.name)
             .hint("see `gradus status`");
@@ -180,7 +189,7 @@ void Drive::goBack(const Checkpoint& checkpoint) {
     const auto again = lookAtRestored();
     report_.after = again;
     const bool well = verdictOf(again) == Cause::kPassed;
-    std::string reason = keptText(outcome.kept);
+    std::string reason = outcome.kept.empty() ? "" : "kept: " + keptText(outcome.kept);
     if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
     commit({{.to = State::kSoaking},
             {.to = State::kPromoted, .cause = well ? Cause::kPassed : Cause::kInconclusive, .reason = reason}},
@@ -198,6 +207,18 @@ std::optional<StageReport> Drive::recover(const Promotion& promotion) {
     return report_;
 }
 
+// It may have been preparing what nobody sees yet. Whoever has the target now clears it up as well.
+void Drive::clearPrepared() {
+    if (!takesTarget()) return;
+    try {
+        lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                                 {.patience = Milliseconds(0), .takeOver = false});
+        tidyTarget();
+    } catch (const Error& e) {
+        report_.notes.push_back(fmt::format("what it had prepared is cleared up by the next promotion: {}", e.what()));
+    }
+}
+
 void Drive::goOn(const Promotion& promotion) {
     const std::string gone = "the process that drove it ended";
     switch (promotion.state) {
@@ -207,6 +228,7 @@ void Drive::goOn(const Promotion& promotion) {
         case State::kWaiting:
             return;
         case State::kChecking:
+            clearPrepared();
             return commit(
                 {{.to = State::kWaiting}, {.to = State::kCancelled, .cause = Cause::kErrored, .reason = gone}});
         default:

@@ -102,6 +102,7 @@ StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, st
     const Records& records = parts_.store.records();
     const Promotion promotion = promotionOf(records, id);
     const Stage& stage = stageNamed(project_, promotion.stage);
+    if (promotion.state == State::kStuck) return freeStage(promotion, progress, cancel);
     if (promotion.undoes)
         throw Error(ErrorCode::kNotAllowed, "{} took something back, and that is not taken back itself",
                     promotionHandle(id))
@@ -122,19 +123,38 @@ StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, st
     return drive.undo(promotion);
 }
 
+// The way back that failed is gone again, by a row of its own: an end stays one.
+StageReport Engine::freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel) {
+    const Records& records = parts_.store.records();
+    if (records.stageState(project_.id, stuck.stage).stuck != stuck.id)
+        throw Error(ErrorCode::kNotAllowed, "{} is not stuck by {} any more", stuck.stage, promotionHandle(stuck.id))
+            .hint("see `gradus status`");
+    const Promotion undone = stuck.undoes ? promotionOf(records, *stuck.undoes) : stuck;
+    Drive drive(project_, parts_, stageNamed(project_, stuck.stage), progress, cancel);
+    return drive.undo(undone);
+}
+
 std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std::stop_token& cancel) {
     std::vector<Recovered> all;
     for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
         if (isParked(promotion)) continue;
-        const Stage* stage = project_.pipeline.findStage(promotion.stage);
-        if (stage == nullptr)
-            throw Error(ErrorCode::kNotAllowed, "{} stands at {} in stage '{}', which the rules do not have any more",
-                        promotionHandle(promotion.id), nameOf(kPromotionStates, promotion.state), promotion.stage)
-                .hint("bring the stage back into gradus.toml, run `gradus trust`, then `gradus recover`");
-        Drive drive(project_, parts_, *stage, progress, cancel);
-        if (auto report = drive.recover(promotion)) all.push_back({promotion, std::move(*report)});
+        try {
+            if (auto report = recoverOne(promotion, progress, cancel)) all.push_back({promotion, std::move(*report)});
+        } catch (const Error& e) {
+            all.push_back({promotion, {.promotion = *find(promotion.id), .reason = e.what()}, e});
+        }
     }
     return all;
+}
+
+std::optional<StageReport> Engine::recoverOne(const Promotion& promotion, const EngineProgress& progress,
+                                              const std::stop_token& cancel) {
+    const Stage* stage = project_.pipeline.findStage(promotion.stage);
+    if (stage == nullptr)
+        throw Error(ErrorCode::kNotAllowed, "{} stands at {} in stage '{}', which the rules do not have any more",
+                    promotionHandle(promotion.id), nameOf(kPromotionStates, promotion.state), promotion.stage)
+            .hint("bring the stage back into gradus.toml, run `gradus trust`, then `gradus recover`");
+    return Drive(project_, parts_, *stage, progress, cancel).recover(promotion);
 }
 
 std::size_t needRecovery(const Records& records, const StateDirectory& state, std::int64_t project) {

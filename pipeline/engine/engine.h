@@ -15,6 +15,7 @@
 #include "policies/language/pipeline.h"
 #include "stages/changes/merge.h"
 #include "stages/drivers/driver.h"
+#include "store/model/error.h"
 #include "store/model/promotion.h"
 #include "store/objects.h"
 #include "store/state_directory.h"
@@ -114,6 +115,7 @@ struct Climb {
 struct Recovered {
     Promotion before;  ///< as it was found
     StageReport report;
+    std::optional<Error> fault = {};  ///< why it did not come to an end
 };
 
 /// What a promotion would do, without doing it.
@@ -177,10 +179,11 @@ class Engine {
     std::optional<Promotion> reject(std::int64_t change, const std::string& stage, const std::string& reason);
     std::vector<std::string> rolesOf(const Actor& actor) const;
 
-    /// Takes a finished promotion back, or one that waits for a person to. Asks no gate. Throws Error(kNotAllowed) when
-    /// another one has come after it.
+    /// Takes a finished promotion back, one that waits for a person to, or tries again to where it is stuck. Asks no
+    /// gate. Throws Error(kNotAllowed) when another one has come after it.
     StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel);
-    /// Brings what a dead process left to an end. What somebody drives right now is left alone.
+    /// Brings what a dead process left to an end. What somebody drives right now is left alone; what cannot be ended
+    /// now is reported with its fault, and keeps no other from its end.
     std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
     /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
     Promotion cancel(std::int64_t promotion);
@@ -195,6 +198,9 @@ class Engine {
                       std::stop_token cancel);
     Climb climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                     const std::stop_token& cancel);
+    StageReport freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel);
+    std::optional<StageReport> recoverOne(const Promotion& promotion, const EngineProgress& progress,
+                                          const std::stop_token& cancel);
     Decision decideOn(const Stage& stage, const Facts& facts) const;
     /// False: it is no use to wait any longer.
     bool awaitOpening(const StageReport& report, Milliseconds& patience, const EngineProgress& progress,

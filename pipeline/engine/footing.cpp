@@ -11,7 +11,8 @@ constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 /// The identity of the patch stays: it is the same change on other ground.
 Submission onNewGround(const Change& change, const Digest& changeSet, const Digest& base) {
-    return {changeSet, base, change.patch, change.title.value_or(""), {}, change.sponsor};
+    return {changeSet,     base,           change.patch,   change.title.value_or(""),
+            change.labels, change.sponsor, change.message, change.author};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/project.h"
+#include "stages/sandbox/clone_view.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
 
@@ -110,6 +111,14 @@ StatusReport Service::status(const fs::path& directory) {
         }
     }
     return report;
+}
+
+// A clone of the project would show the keys of the log, and a change of it would carry them along.
+void Service::requireStateOutside(const fs::path& root) const {
+    const fs::path state = fs::weakly_canonical(this->state().root);
+    if (!isWithin(state, root)) return;
+    throw Error(ErrorCode::kUsage, "the state directory {} lies in the project {}", state.native(), root.native())
+        .hint("set GRADUS_HOME to a directory elsewhere");
 }
 
 }  // namespace gradus

@@ -377,6 +377,7 @@ class Service {
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);
     /// Throws Error(kNotFound) where nothing is recorded about the project.
+    void requireStateOutside(const std::filesystem::path& root) const;
     std::int64_t recordedProject(const std::filesystem::path& directory);
     /// The rules that were trusted, as this program reads them; nothing where they cannot be read any more.
     std::optional<Pipeline> pipelineOf(const std::optional<TrustedRules>& trusted) const;

@@ -113,9 +113,12 @@ BaseFingerprint Service::baseNow(const fs::path& root) const {
 void Service::describeByCommit(FoundChange& found, const SandboxRecord& sandbox, const fs::path& project) {
     const std::string since = found.base.commit.empty() ? "HEAD" : found.base.commit + "..HEAD";
     const ExecutionReport told = sandboxes().exec(
-        sandbox.id, confined(project, {.command = {"git", "log", "-1", "--no-show-signature", "--format=%B", since}}));
+        sandbox.id,
+        confined(project, {.command = {"git", "log", "-1", "--no-show-signature", "--format=%an <%ae>%n%B", since}}));
     if (!told.execution.success() || told.out.truncated) return;
-    const std::string text = told.out.text();
+    std::string text = told.out.text();
+    found.author = text.substr(0, text.find('\n'));
+    text.erase(0, found.author.size() + 1);
     found.title = text.substr(0, text.find('\n'));
     const std::size_t rest = text.find_first_not_of('\n', found.title.size());
     if (rest != text.npos) found.message = text.substr(rest, text.find_last_not_of('\n') + 1 - rest);
@@ -154,6 +157,7 @@ FoundChange Service::changeOfSandbox(const fs::path& directory, const std::strin
 
 FoundChange Service::takeChange(const fs::path& directory, const ChangeSource& source, Objects& store) {
     const fs::path root = projectRoot(directory);
+    requireStateOutside(root);
     if (source.sandbox) return changeOfSandbox(directory, *source.sandbox, source.withIgnored, true);
     if (source.commit) return fromCommit(root, *source.commit, store);
     if (source.range) return fromRange(root, *source.range, store);
@@ -193,7 +197,8 @@ SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const
                           .title = report.title,
                           .labels = request.labels,
                           .sponsor = std::nullopt,
-                          .message = found.message};
+                          .message = found.message,
+                          .author = firstInvalidUtf8(found.author) ? "" : found.author};
     std::int64_t id = 0;
     record([&](Writer& writer) {
         const ActorId by = writer.actor(caller());
@@ -289,7 +294,8 @@ RebaseReport Service::rebase(const fs::path& directory, const std::string& words
                                 .title = view.change.title.value_or(""),
                                 .labels = view.change.labels,
                                 .sponsor = view.change.sponsor,
-                                .message = view.change.message};
+                                .message = view.change.message,
+                                .author = view.change.author};
     record([&](Writer& writer) { writer.revise(view.change.id, writer.actor(caller()), submission); });
     report.change = *writing().records().change(view.change.id);
     report.revised = true;

@@ -96,7 +96,7 @@ ExportedCommit Service::exportCommit(const fs::path& directory, const ChangeView
                                 {},
                                 {},
                                 messageOf(view, handle),
-                                "Gradus <gradus@localhost>",
+                                view.change.author.empty() ? "Gradus <gradus@localhost>" : view.change.author,
                                 toMillis(view.change.submittedAt) / 1000};
     std::vector<fs::path> contents;
     std::vector<const PathChange*> written;

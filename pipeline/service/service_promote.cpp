@@ -49,6 +49,7 @@ Pipeline Service::pipelineInForce(const ProjectRules& project) {
 
 Engine& Service::engine(const fs::path& directory) {
     if (room_ && room_->engine().project().root == projectRoot(directory)) return room_->engine();
+    requireStateOutside(projectRoot(directory));
     writing();
     const ProjectRules project = rules(directory);
     EngineProject engineProject;
@@ -75,10 +76,19 @@ Engine& Service::engine(const fs::path& directory) {
 Engine& Service::recovered(const fs::path& directory, const EngineProgress& progress, const std::stop_token& cancel) {
     Engine& engine = this->engine(directory);
     sandboxes().reap();
-    for (const Recovered& one : engine.recover(progress, cancel))
+    for (const Recovered& one : engine.recover(progress, cancel)) {
+        const Stage* stage = engine.project().pipeline.findStage(one.before.stage);
+        // Everything looks at the work tree; what is the matter elsewhere concerns those who go there.
+        if (one.fault && (stage == nullptr || stage->driver == "worktree")) throw Error(*one.fault);
+        if (one.fault) {
+            around_.warn(
+                fmt::format("{} needs `gradus recover`: {}", promotionHandle(one.before.id), one.fault->what()));
+            continue;
+        }
         around_.warn(fmt::format("{} was left {} by a process that ended; it is {} now", promotionHandle(one.before.id),
                                  nameOf(kPromotionStates, one.before.state),
                                  nameOf(kPromotionStates, one.report.promotion.state)));
+    }
     return engine;
 }
 
@@ -111,8 +121,8 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
         } else if (handle && handle->kind == HandleKind::kChange) {
             const auto all = records.promotionsOf(viewChange(directory, *words).change.id);
             if (!all.empty()) return all.back();
-        } else if (const auto holder = records.stageState(*project, *words).promotion) {
-            return *records.promotion(*holder);
+        } else if (const StageState holds = records.stageState(*project, *words); holds.stuck || holds.promotion) {
+            return *records.promotion(holds.stuck ? *holds.stuck : *holds.promotion);
         } else if (const auto newest = records.promotionsIn(*project, *words, 1); !newest.empty()) {
             return newest.front();
         }

@@ -75,6 +75,7 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
 }
 
 TryRequest Service::attempted(const fs::path& directory, const RunWords& words) {
+    requireStateOutside(projectRoot(directory));
     // Before anything is read: starting what will confine the command takes as long as all of that.
     if (words.wish.asked.text("network") != "host") sandboxes().expect();
     writingIfThere();  // the one connection, instead of one to read and one to write

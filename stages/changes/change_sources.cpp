@@ -161,6 +161,7 @@ FoundChange changeOfCommits(const GitObjects& git, const std::filesystem::path& 
     found.title = commit.title();
     const std::size_t rest = commit.message.find_first_not_of('\n', found.title.size());
     if (rest != std::string::npos) found.message = commit.message.substr(rest);
+    found.author = commit.author;
     const Tree before = from ? treeOf(git, *from, prefix) : Tree();
     TreeComparison(git, objects).compare(before, treeOf(git, to, prefix), found);
     found.base = {from.value_or(""), from ? ChangeSet().digest() : Manifest().digest()};

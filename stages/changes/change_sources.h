@@ -19,6 +19,7 @@ struct FoundChange {
     BaseFingerprint base;
     std::string title;                ///< as the source has it; empty where it has none
     std::string message;              ///< what follows the title
+    std::string author;               ///< of a commit: "Name <mail>"
     std::vector<std::string> notes;   ///< what was left alone
     std::vector<std::string> faults;  ///< why there is no change: each with its place; safe to show
 };

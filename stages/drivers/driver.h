@@ -42,6 +42,7 @@ struct StageChange {
     std::optional<std::filesystem::path> seed;
     std::vector<std::string> leftOut;  ///< relative paths below the seed: ignored files; `.git` goes without saying
     std::string title;
+    std::string message;                                        ///< what follows the title
     std::string author;                                         ///< "Name <mail>"; empty: the driver's own
     std::vector<std::pair<std::string, std::string>> trailers;  ///< "Gradus-Change", "c12.1"
     std::vector<std::string> granted;                           ///< protected paths that the rules allow
@@ -98,6 +99,9 @@ class StageDriver {
 
     /// Where that tree lies, without a look at what is in it. Nothing: the stage is empty.
     virtual std::optional<std::filesystem::path> shown() const = 0;
+
+    /// What was promoted, is shown, and is not what it was any more, while nobody but us has anything to do there.
+    virtual std::vector<Kept> departed(const Checkpoint& /*checkpoint*/) const { return {}; }
 
     /// Takes what is there as the first stable state.
     virtual HeldTree adopt() = 0;

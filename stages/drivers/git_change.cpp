@@ -89,6 +89,8 @@ std::string commitMessage(const StageChange& change, std::string_view first) {
     std::string title = oneLine(change.title);
     if (title.empty()) title = "Promote " + change.handle;
     std::string message = first.empty() ? title + "\n" : fmt::format("{}\n\n{}\n", oneLine(first), title);
+    if (!change.message.empty()) message += "\n" + change.message;
+    if (!message.ends_with('\n')) message += '\n';
     bool isFirst = true;
     for (const auto& [name, value] : change.trailers) {
         message += fmt::format("{}{}: {}\n", isFirst ? "\n" : "", oneLine(name), oneLine(value));

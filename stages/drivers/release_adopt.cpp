@@ -45,7 +45,9 @@ void refuseUnshared(const ReleaseLayout& layout, const fs::path& release) {
         const fs::path here = release / path;
         const fs::path shared = layout.root() / ReleaseLayout::kShared / path;
         std::error_code ignored;
-        if (!fs::exists(fs::symlink_status(here, ignored)) || fs::equivalent(here, shared, ignored)) continue;
+        // The link leads there once the directory lies among the releases.
+        const bool isLink = fs::read_symlink(here, ignored) == ReleaseLayout::linkToShared(path);
+        if (!fs::exists(fs::symlink_status(here, ignored)) || isLink || fs::equivalent(here, shared, ignored)) continue;
         throw Error(ErrorCode::kNotAllowed, "'{}' is to be shared, but lies in {} itself", path, release.native())
             .hint(fmt::format("mv {0} {1} && ln -s {2} {0}", here.native(), shared.native(),
                               ReleaseLayout::linkToShared(path)));

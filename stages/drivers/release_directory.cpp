@@ -113,18 +113,27 @@ std::optional<ReleaseDirectoryDriver::Current> ReleaseDirectoryDriver::current()
     return Current{*link, *head};
 }
 
-/// Without `current`, nothing may be there but what a person prepares for the first release.
-void ReleaseDirectoryDriver::requireUntouched() const {
+/// What is there besides what we put there and what a person prepares for the first release.
+std::vector<std::string> ReleaseDirectoryDriver::strangers() const {
     const FileDescriptor root = layout_.open();
-    if (!root) return;
+    if (!root) return {};
     const std::set<std::string_view> known = {ReleaseLayout::kMarker, ReleaseLayout::kReleases, ReleaseLayout::kShared,
                                               ReleaseLink::kTemporary};
-    for (const std::string& name : namesBeneath(root.get(), SIZE_MAX))
-        if (!known.contains(name) && !name.starts_with(std::string(ReleaseLayout::kMarker) + "."))
-            throw Error(ErrorCode::kNotAllowed, "{} holds '{}', which gradus did not put there",
-                        layout_.root().native(), printable(name))
-                .hint(fmt::format("move what is in use to {}/current, then: gradus adopt {}", layout_.root().native(),
-                                  context_.stage.name));
+    std::vector<std::string> names = namesBeneath(root.get(), SIZE_MAX);
+    std::erase_if(names, [&](const std::string& name) {
+        return known.contains(name) || name.starts_with(std::string(ReleaseLayout::kMarker) + ".");
+    });
+    return names;
+}
+
+/// Asked without a `current`.
+void ReleaseDirectoryDriver::requireUntouched() const {
+    const auto names = strangers();
+    if (!names.empty())
+        throw Error(ErrorCode::kNotAllowed, "{} holds '{}', which gradus did not put there", layout_.root().native(),
+                    printable(names.front()))
+            .hint(fmt::format("move it away; or, if it is what is in use, to {}/current, then: gradus adopt {}",
+                              layout_.root().native(), context_.stage.name));
 }
 
 std::optional<HeldTree> ReleaseDirectoryDriver::held() const {
@@ -277,6 +286,8 @@ RollbackOutcome ReleaseDirectoryDriver::rollback(const Checkpoint& checkpoint) {
     drop(step.id, outcome.kept);
     if (!step.previousLink) clearMade(outcome.kept);
     if (!step.previousLink && outcome.kept.empty()) removeTarget();
+    if (!step.previousLink)
+        for (const std::string& name : strangers()) outcome.kept.push_back({name, "it was put there since"});
     outcome.complete = outcome.problems.empty();
     return outcome;
 }
@@ -319,6 +330,16 @@ void ReleaseDirectoryDriver::verifyPrevious(const ReleaseStep& step, RollbackOut
     if (!departures.added.empty())
         outcome.log += fmt::format("{} holds {} path(s) that were added to it while it ran\n", release.native(),
                                    departures.added.size());
+}
+
+std::vector<Kept> ReleaseDirectoryDriver::departed(const Checkpoint& checkpoint) const {
+    const ReleaseStep step = ReleaseStep::decode(checkpoint);
+    std::vector<Kept> paths;
+    const auto head = shelf_.head(step.id);
+    if (!head) return paths;
+    const auto departures = departuresOf(layout_, shelf_.record(*head), layout_.release(step.id), Scrutiny::kTouched);
+    for (const Departure& departure : departures.changed) paths.push_back({departure.path, departure.reason});
+    return paths;
 }
 
 // Moved away before it is removed: what is half removed is never taken for a release that somebody edited.

@@ -42,6 +42,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
     Observed observe(const Checkpoint& checkpoint) const override;
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
     std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
+    std::vector<Kept> departed(const Checkpoint& checkpoint) const override;
     void tidy(const std::vector<Checkpoint>& needed) override;
 
   private:
@@ -50,6 +51,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
         ReleaseHead head;
     };
     std::optional<Current> current() const;
+    std::vector<std::string> strangers() const;
     void requireUntouched() const;
     HeldTree adoptLinked(int root);
     HeldTree adoptDirectory(int root, const Sighting& seen);

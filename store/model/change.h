@@ -21,6 +21,7 @@ struct Submission {
     std::vector<std::string> labels;
     std::optional<ActorId> sponsor;  ///< the person an agent acts for
     std::string message{};           ///< what follows the title
+    std::string author{};            ///< of the commit that it was: "Name <mail>"
 };
 
 /// A change as remembered: its lineage is its revisions, of which this names the latest.
@@ -36,6 +37,7 @@ struct Change {
     Time submittedAt{};
     std::optional<std::string> title;  ///< nothing once redacted
     std::string message{};             ///< empty, too
+    std::string author{};              ///< empty, too
     std::vector<std::string> labels{};
 };
 
