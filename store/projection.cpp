@@ -7,6 +7,7 @@
 #include "store/race_records.h"
 #include "store/sandbox_projection.h"
 #include "store/stage_projection.h"
+#include "store/watch_records.h"
 #include "store/word_projection.h"
 
 namespace gradus {
@@ -64,12 +65,12 @@ void changeRevised(Sql& sql, const Event& event) {
 void promotionOpened(Sql& sql, const Event& event) {
     sql.run(
         "insert into promotion (id, project, change, revision, stage, state, finished, cause, rules, undoes, "
-        "opened_at, moved_at, seq) "
-        "values (?, ?, ?, ?, ?, 'queued', 0, 'proceeded', ?, ?, ?, ?, ?)",
+        "opened_at, moved_at, opened_boot, opened_uptime, seq) "
+        "values (?, ?, ?, ?, ?, 'queued', 0, 'proceeded', ?, ?, ?, ?, ?, ?, ?)",
         required(event.promotion, event, "promotion"), required(event.project, event, "project"),
         required(event.change, event, "change"), event.fields.number("revision"), event.stage,
         event.fields.digest("rules"), event.fields.optionalNumber("undoes"), toMillis(event.at), toMillis(event.at),
-        event.seq);
+        event.fields.optionalText("boot"), event.fields.optionalNumber("uptime-ms"), event.seq);
 }
 
 void promotionMoved(Sql& sql, const Event& event) {
@@ -152,6 +153,7 @@ constexpr std::array kProjectors{
     Row{EventKind::kGateOverridden, projectGateOverridden},
     Row{EventKind::kRaceStarted, projectRaceStarted},
     Row{EventKind::kRaceEnded, projectRaceEnded},
+    Row{EventKind::kPromotionWatched, projectPromotionWatched},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kPromotionColumns =
     "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, target, "
-    "checkpoint, tree, previous, previous_tree, base, evidence from promotion ";
+    "checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime from promotion ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -60,6 +60,8 @@ Promotion promotionFromRow(const Sql::Call& row) {
     promotion.previousTree = row.optionalDigest(15);
     promotion.base = row.optionalDigest(16);
     promotion.evidence = row.optionalDigest(17);
+    promotion.opened = {promotion.openedAt, row.optionalText(18).value_or(""),
+                        Milliseconds(row.optionalNumber(19).value_or(0))};
     return promotion;
 }
 
@@ -234,8 +236,10 @@ std::optional<std::string> Records::lastReason(std::int64_t promotion) const {
 }
 
 std::optional<Actor> Records::movedBy(std::int64_t promotion) const {
-    const auto id =
-        sql().number("select e.actor from promotion m join event e on e.seq = m.seq where m.id = ?", promotion);
+    const auto id = sql().number(
+        "select coalesce(json_extract(e.body, '$.for'), e.actor) from promotion m join event e "
+        "on e.seq = m.seq where m.id = ?",
+        promotion);
     return id ? actor(*id) : std::nullopt;
 }
 

@@ -13,6 +13,7 @@
 #include "store/race_records.h"
 #include "store/sandbox_records.h"
 #include "store/sql.h"
+#include "store/watch_records.h"
 #include "store/word_records.h"
 
 namespace gradus {
@@ -70,7 +71,7 @@ class Records {
                                         std::int64_t limit) const;
     /// What was said when it last moved; nothing when there was nothing to say, or once redacted.
     std::optional<std::string> lastReason(std::int64_t promotion) const;
-    /// Who moved it last; nothing once the name is redacted.
+    /// Who moved it last, or for whom another did; nothing once the name is redacted.
     std::optional<Actor> movedBy(std::int64_t promotion) const;
     /// A stage that was never touched holds nothing.
     StageState stageState(std::int64_t project, const std::string& stage) const;
@@ -84,6 +85,7 @@ class Records {
     SandboxRecords sandboxes() const { return SandboxRecords(*sql_); }
     WordRecords words() const { return WordRecords(*sql_); }
     RaceRecords races() const { return RaceRecords(*sql_); }
+    WatchRecords watches() const { return WatchRecords(*sql_); }
 
     StoreCounts counts() const;
     /// Every object that a row names, and the rules that were ever trusted. Objects named inside those objects are the

@@ -25,7 +25,8 @@ constexpr std::array kTables{
     TableQuery{
         "promotion",
         "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, "
-        "target, checkpoint, tree, previous, previous_tree, base, evidence, seq from promotion order by id"},
+        "target, checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, seq "
+        "from promotion order by id"},
     TableQuery{"check_result",
                "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, asked, "
                "definition, reused, seq from check_result order by seq"},
@@ -48,6 +49,9 @@ constexpr std::array kTables{
                "select seq, promotion, gate, actor, roles, given_at, seq from gate_override order by seq"},
     TableQuery{"race",
                "select id, project, actor, owner, outcome, change, started_at, ended_at, seq from race order by id"},
+    TableQuery{"watch",
+               "select promotion, phase, began_at, began_boot, began_uptime, counted_ms, gap_ms, looked_at, "
+               "looked_boot, looked_uptime, ended, seq from watch order by promotion"},
     TableQuery{"sandbox",
                "select id, project, actor, kind, ended, base, since_s, since_ns, layer, forked_from, owner, "
                "lifetime_ms, created_at, used_at, ended_at, change_set, name_seq, seq from sandbox order by id"},

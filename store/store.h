@@ -21,6 +21,7 @@ struct PromotionDraft {
     std::string stage;
     Digest rules;
     std::optional<std::int64_t> undoes;
+    Moment opened = {};  ///< its time is that of the transaction
 };
 
 /// What a promotion is about to do, recorded before it does it.
@@ -37,13 +38,15 @@ struct PromotionStep {
     PromotionState from = PromotionState::kQueued;
     PromotionState to = PromotionState::kQueued;
     Cause cause = Cause::kProceeded;
-    std::string reason = {};                     ///< free text, for people
-    std::optional<PromotionIntent> intent = {};  ///< only to applying; takes the target, which must be free
-    std::optional<Digest> tree = {};             ///< only to verifying: what the stage holds now
-    bool back = false;                           ///< the stage holds what it held before this promotion
-    bool attention = false;                      ///< somebody's edits were left in place
-    std::optional<Digest> base = {};             ///< only to waiting: what the stage holds, as it was looked at
-    std::optional<Digest> evidence = {};         ///< beside `base`: what its checks proved
+    std::string reason = {};                      ///< free text, for people
+    std::optional<PromotionIntent> intent = {};   ///< only to applying; takes the target, which must be free
+    std::optional<Digest> tree = {};              ///< only to verifying: what the stage holds now
+    bool back = false;                            ///< the stage holds what it held before this promotion
+    bool attention = false;                       ///< somebody's edits were left in place
+    std::optional<Digest> base = {};              ///< only to waiting: what the stage holds, as it was looked at
+    std::optional<Digest> evidence = {};          ///< beside `base`: what its checks proved
+    std::optional<ActorId> promoter = {};         ///< who asked for it, where somebody else drives
+    std::optional<std::int64_t> replacedBy = {};  ///< only to superseded: the promotion that took its place
 };
 
 /// One write transaction. Every method records an event and, through the projection, the state that follows from it.

@@ -121,6 +121,8 @@ std::int64_t Writer::openPromotion(const PromotionDraft& wanted, ActorId by) {
     draft.promotion = nextId(sql(), "select max(id) from promotion");
     draft.stage = wanted.stage;
     draft.fields.set("revision", wanted.revision).set("rules", wanted.rules).setIfPresent("undoes", wanted.undoes);
+    if (!wanted.opened.boot.empty())
+        draft.fields.set("boot", wanted.opened.boot).set("uptime-ms", wanted.opened.uptime.count());
     return *record(std::move(draft)).promotion;
 }
 
@@ -156,6 +158,7 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
     if (step.back) draft.fields.set("back", 1);
     if (step.attention) draft.fields.set("attention", 1);
     draft.fields.setIfPresent("base", step.base).setIfPresent("evidence", step.evidence);
+    draft.fields.setIfPresent("for", step.promoter).setIfPresent("by", step.replacedBy);
     if (!step.reason.empty()) draft.payload = payload({{"reason", step.reason}});
     record(std::move(draft));
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "pipeline/cli/output.h"
+#include "store/boot_id.h"
 #include "store/model/clock.h"
 
 namespace gradus {
@@ -55,7 +56,7 @@ class ProcessHost final : public Host {
 
   private:
     Terminal terminal_;
-    SystemClock clock_;
+    SystemClock clock_{bootId()};
     DescriptorSink out_;
     MessageSink err_;
 };

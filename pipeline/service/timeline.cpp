@@ -198,6 +198,12 @@ std::string raceEnded(const Telling& t) {
     return fmt::format("the race {} ended: {}{}", raceHandle(t.event.fields.number("race")),
                        t.event.fields.text("outcome"), t.event.change ? ", " + changeOf(t.event) : "");
 }
+std::string watched(const Telling& t) {
+    const std::int64_t gap = t.event.fields.number("gap-ms");
+    return fmt::format("its checks kept passing for {} of the {}{}{}", took(t.event.fields.number("counted-ms")),
+                       t.event.fields.text("phase"), t.event.fields.has("ended") ? ", which is over" : "",
+                       gap == 0 ? "" : fmt::format("; {} in which they did not run do not count", took(gap)));
+}
 
 struct Row {
     EventKind kind;
@@ -246,6 +252,7 @@ constexpr std::array kSentences{
     Row{EventKind::kGateOverridden, overridden, Tone::kWord},
     Row{EventKind::kRaceStarted, raceStarted},
     Row{EventKind::kRaceEnded, raceEnded},
+    Row{EventKind::kPromotionWatched, watched},
 };
 static_assert(kSentences.size() == kEventKinds.size(), "every kind of event is told, or is said not to be");
 

@@ -57,6 +57,7 @@ enum class EventKind {
     kGateOverridden,
     kRaceStarted,
     kRaceEnded,
+    kPromotionWatched,
 };
 
 inline constexpr std::array kEventKinds{
@@ -101,6 +102,7 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kGateOverridden, "gate.overridden"},
     Name<EventKind>{EventKind::kRaceStarted, "race.started"},
     Name<EventKind>{EventKind::kRaceEnded, "race.ended"},
+    Name<EventKind>{EventKind::kPromotionWatched, "promotion.watched"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 
@@ -10,6 +11,22 @@
 namespace gradus {
 
 Time SystemClock::now() const { return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now()); }
+
+Moment SystemClock::moment() const {
+    timespec since{};
+    ::clock_gettime(CLOCK_BOOTTIME, &since);
+    Moment moment{now()};
+    moment.boot = boot_;
+    moment.uptime = std::chrono::duration_cast<Milliseconds>(std::chrono::seconds(since.tv_sec) +
+                                                             std::chrono::nanoseconds(since.tv_nsec));
+    return moment;
+}
+
+Milliseconds elapsed(const Moment& from, const Moment& to) {
+    const bool isOneBoot = !from.boot.empty() && from.boot == to.boot;
+    if (isOneBoot) return std::max(to.uptime - from.uptime, Milliseconds(0));
+    return std::max({to.at - from.at, from.boot.empty() ? Milliseconds(0) : to.uptime, Milliseconds(0)});
+}
 
 std::string SystemRandom::bytes(std::size_t count) {
     std::string out(count, '\0');

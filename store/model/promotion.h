@@ -113,6 +113,7 @@ struct Promotion {
     std::optional<std::int64_t> undoes;  ///< the finished promotion it takes back
     Time openedAt{};
     Time movedAt{};
+    Moment opened;  ///< openedAt, as a deadline needs it
     // Known once it is about to touch its target:
     std::optional<std::string> target;
     std::optional<Digest> checkpoint;      ///< an object

@@ -353,7 +353,8 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
     store.sql().script(
         "pragma foreign_keys = off; drop index promotion_by_stage; drop index check_result_by_question; alter table "
         "check_result drop column asked; alter table check_result drop column definition; alter table check_result "
-        "drop column reused; drop table race; drop table approval; drop table "
+        "drop column reused; drop table watch; alter table promotion drop column opened_boot; alter table promotion "
+        "drop column opened_uptime; drop table race; drop table approval; drop table "
         "stage_pin; drop table veto; drop "
         "table halt; "
         "drop table gate_override; drop table hold; alter table promotion drop column base; "

@@ -36,10 +36,22 @@ class ScratchDirectory {
 class FakeClock final : public Clock {
   public:
     Time now() const override { return now_; }
-    void advance(Milliseconds by) { now_ += by; }
+    Moment moment() const override { return {now_, boot_, uptime_}; }
+    void advance(Milliseconds by) {
+        now_ += by;
+        uptime_ += by;
+    }
+    /// As somebody who sets it would: the machine goes on counting.
     void set(Time time) { now_ = time; }
+    void reboot(Milliseconds off) {
+        now_ += off;
+        boot_ += "+";
+        uptime_ = Milliseconds(0);
+    }
 
   private:
+    std::string boot_ = "boot";
+    Milliseconds uptime_{1'000'000};
     Time now_ = fromMillis(1'772'366'400'000);  // 2026-03-01T12:00:00Z
 };
 
