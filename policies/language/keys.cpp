@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policies/language/policy_keys.h"
+#include "policies/language/watch_keys.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -245,16 +246,9 @@ Section stageSection() {
              .example = "[\"separate-kernel\"]",
              .choices = guaranteeNames(),
              .stricter = kUnion},
-            {.name = "soak",
-             .type = kDuration,
-             .documentation = "How long the after checks keep passing before a change counts as promoted.",
-             .example = "\"10m\"",
-             .most = 30 * kDay,
-             .stricter = kMore},
-            {.name = "monitor",
-             .type = kNameList,
-             .documentation = "The after checks that keep running while it soaks; without it, all of them.",
-             .example = "[\"health\"]"},
+            soakRow(),
+            monitorRow(),
+            monitorChecksRow(),
             {.name = "timeout",
              .type = kDuration,
              .documentation = "How long the driver may take; longer means rolling back.",

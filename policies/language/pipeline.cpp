@@ -77,7 +77,7 @@ Digest rulesDigest(const Pipeline& pipeline) {
             .text(stage.driver)
             .text(stage.policy.name)
             .text(names(stage.checks))
-            .text(names(stage.monitor));
+            .text(names(stage.monitorChecks));
     forEachSettings(pipeline, [&](const std::string& path, const Settings& settings) {
         canonical.text(path).list(settings.values().size());
         for (const auto& [key, value] : settings.values()) canonical.text(key).text(valueText(value));

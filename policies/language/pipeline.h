@@ -28,13 +28,14 @@ struct Check {
     Settings settings;
 };
 
-/// A stage with its defaults. Keys are those of the section `stage` and of its driver; `soak` is at least the policy's.
+/// A stage with its defaults. Keys are those of the section `stage` and of its driver; `soak` and `monitor` are at
+/// least the policy's.
 struct Stage {
     std::string name;
     std::string driver;
     EffectivePolicy policy;
-    std::vector<std::string> checks;   ///< names, in an order in which every check comes after the ones it needs
-    std::vector<std::string> monitor;  ///< names of the after checks that run while it soaks
+    std::vector<std::string> checks;         ///< names, in an order in which every check comes after the ones it needs
+    std::vector<std::string> monitorChecks;  ///< names of the after checks that keep running
     Origin origin;
     Settings settings;
 };

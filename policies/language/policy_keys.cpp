@@ -1,5 +1,7 @@
 #include "policies/language/policy_keys.h"
 
+#include "policies/language/watch_keys.h"
+
 namespace gradus {
 
 namespace {
@@ -111,13 +113,11 @@ Section policySection() {
                  .fallback = "\"0s\"",
                  .most = 7 * kDay,
                  .stricter = kLess},
-                {.name = "soak",
-                 .type = kDuration,
-                 .documentation = "The least time that a stage must soak.",
-                 .example = "\"10m\"",
-                 .fallback = "\"0s\"",
-                 .most = 30 * kDay,
-                 .stricter = kMore},
+                leastSoakRow(),
+                leastMonitorRow(),
+                gapLimitRow(),
+                queueRow(),
+                waitLimitRow(),
                 {.name = "rollback",
                  .type = kChoice,
                  .documentation = "Whether a failed stage is taken back at once or waits for a person.",

@@ -77,18 +77,18 @@ void Resolver::refuseMissingDriverKeys(const Stage& stage, const DriverWords& dr
                 "it has no section", fmt::format("add [stage.{}] with {} = {}", stage.name, row.name, row.example));
 }
 
-void Resolver::resolveSoak(Stage& stage) {
-    const Value& least = *stage.policy.settings.find("soak");
-    const Value* own = stage.settings.find("soak");
-    if (own == nullptr) return stage.settings.set("soak", least);
+void Resolver::resolveLeast(Stage& stage, const std::string& key, const char* doing) {
+    const Value& least = *stage.policy.settings.find(key);
+    const Value* own = stage.settings.find(key);
+    if (own == nullptr) return stage.settings.set(key, least);
     if (own->number >= least.number) return;
-    if (least.origin.kind == Origin::Kind::kCeiling) return stage.settings.set("soak", least);
+    if (least.origin.kind == Origin::Kind::kCeiling) return stage.settings.set(key, least);
     findings_
         .error(own->origin, "looser",
-               fmt::format("stage '{}' soaks for less than policy '{}' demands", stage.name, stage.policy.name),
+               fmt::format("stage '{}' {} for less than policy '{}' demands", stage.name, doing, stage.policy.name),
                fmt::format("{} is less than {}", valueText(*own), valueText(least)),
                fmt::format("write {} or more, or leave it out", valueText(least)))
-        .note = fmt::format("soak = {} comes from {}", valueText(least), least.origin.text());
+        .note = fmt::format("{} = {} comes from {}", key, valueText(least), least.origin.text());
 }
 
 std::vector<Value> Resolver::wantedChecks(const Stage& stage, const DriverWords& driver) {
@@ -141,13 +141,13 @@ void Resolver::resolveMonitor(Stage& stage) {
     std::vector<std::string> after;
     for (const std::string& name : stage.checks)
         if (pipeline_.checks.at(name).when == CheckWhen::kAfter) after.push_back(name);
-    const Value* listed = stage.settings.find("monitor");
+    const Value* listed = stage.settings.find("monitor-checks");
     if (listed == nullptr) {
-        stage.monitor = after;
+        stage.monitorChecks = after;
         return;
     }
     for (const Value& name : listed->items) {
-        stage.monitor.push_back(name.text);
+        stage.monitorChecks.push_back(name.text);
         if (std::find(after.begin(), after.end(), name.text) != after.end()) continue;
         findings_.error(name.origin, "unknown-name",
                         fmt::format("'{}' is not an after check of stage '{}'", name.text, stage.name),
@@ -157,7 +157,7 @@ void Resolver::resolveMonitor(Stage& stage) {
 
 void Resolver::judgeTargetless(const Stage& stage, const DriverWords& driver) {
     if (driver.hasTarget) return;
-    for (const char* key : {"soak", "monitor"}) {
+    for (const char* key : {"soak", "monitor", "monitor-checks"}) {
         const Value* value = stage.settings.find(key);
         if (value == nullptr) continue;
         findings_.error(value->origin, "conflict", fmt::format("stage '{}' cannot have '{}'", stage.name, key),
@@ -179,7 +179,10 @@ void Resolver::addStage(const Value& stageName) {
     refuseMissingDriverKeys(stage, *driver);
     if (!stage.settings.has("driver")) stage.settings.set("driver", nameValue(driver->name));
     if (!stage.settings.has("policy")) stage.settings.set("policy", nameValue(stage.policy.name));
-    if (driver->hasTarget) resolveSoak(stage);
+    if (driver->hasTarget) {
+        resolveLeast(stage, "soak", "soaks");
+        resolveLeast(stage, "monitor", "is monitored");
+    }
     fillDefaults(stage.settings, stageRows(*driver), vocabulary_);
     resolveStageChecks(stage, *driver);
     resolveMonitor(stage);

@@ -31,7 +31,8 @@ class Resolver {
     const DriverWords* driverOf(const std::string& name, const Settings& settings, const Origin& origin);
     std::string policyOf(const std::string& name, const Settings& settings);
     void refuseMissingDriverKeys(const Stage& stage, const DriverWords& driver);
-    void resolveSoak(Stage& stage);
+    /// A duration of the stage that is at least the policy's.
+    void resolveLeast(Stage& stage, const std::string& key, const char* doing);
     void resolveStageChecks(Stage& stage, const DriverWords& driver);
     std::vector<Value> wantedChecks(const Stage& stage, const DriverWords& driver);
     void resolveMonitor(Stage& stage);

@@ -75,7 +75,7 @@ TEST(Loader, UnderstandsAFileWithTargets) {
     const Pipeline pipeline = loaded(kWithTargets);
     const Stage& staging = *pipeline.findStage("staging");
     EXPECT_EQ(staging.checks, (Names{"unit", "health"}));
-    EXPECT_EQ(staging.monitor, Names{"health"});
+    EXPECT_EQ(staging.monitorChecks, Names{"health"});
     EXPECT_EQ(staging.settings.text("path"), "../shop-staging");
     EXPECT_EQ(staging.settings.number("keep"), 5);
     EXPECT_EQ(pipeline.checks.at("health").when, CheckWhen::kAfter);
@@ -179,10 +179,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "conflict",
                 "before"},
         Mistake{"monitor of a before check",
-                "[stage.local]\nmonitor = [\"unit\"]\n",
-                {7, 12},
+                "[stage.local]\nmonitor-checks = [\"unit\"]\n",
+                {7, 19},
                 "unknown-name",
                 "after checks"},
+        Mistake{"monitor in a sandbox", "[stage.sandbox]\nmonitor = \"24h\"\n", {7, 11}, "conflict", "remove it"},
+        Mistake{"monitor as a list", "[stage.local]\nmonitor = [\"unit\"]\n", {7, 11}, "wrong-type", ""},
         Mistake{"window about nothing", "[[window]]\nstages = [\"local\"]\n", {6, 1}, "missing-key", "add deny"},
         Mistake{"window of an unknown stage",
                 "[[window]]\nstages = [\"locl\"]\nallow = { cron = \"0 9 * * *\", for = \"8h\" }\n",
