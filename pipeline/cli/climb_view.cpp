@@ -142,6 +142,8 @@ Json stageReportJson(const StageReport& report) {
 Json climbJson(const Climb& climb) {
     Json json{{"change", {{"id", changeHandle(climb.change)}}}, {"stages", Json::array()}};
     for (const StageReport& report : climb.stages) json["stages"].push_back(stageReportJson(report));
+    json["others"] = Json::array();
+    for (const StageReport& report : climb.others) json["others"].push_back(stageReportJson(report));
     if (!climb.stages.empty())
         json["promotion"] = promotionJson(climb.stages.back().promotion, climb.stages.back().reason);
     return json;
@@ -282,7 +284,7 @@ void ClimbView::moved(const Promotion& promotion, const std::string& reason) {
 
 void ClimbView::waiting(const StageReport& report, Time next) {
     std::string what;
-    for (const GateAnswer& gate : report.gates->gates)
+    for (const GateAnswer& gate : report.gates ? report.gates->gates : std::vector<GateAnswer>{})
         if (isWaitedFor(gate)) what += fmt::format("{}{}", what.empty() ? "" : ", ", nameOf(kGates, gate.gate));
     clear();
     context_.progress.text(fmt::format("{} {}: waits for {} until {}", promotionHandle(report.promotion.id),

@@ -52,6 +52,8 @@ std::vector<Verb> doctorVerbs(const OpenService& open);
 std::vector<Verb> statusVerbs(const OpenService& open);
 /// promote, apply, undo, rollback, recover, retry, cancel, adopt
 std::vector<Verb> promoteVerbs(const OpenService& open);
+/// monitor
+std::vector<Verb> monitorVerbs(const OpenService& open);
 /// approve, reject, hold, unhold, pin, unpin, veto, unveto, halt, resume, whoami
 std::vector<Verb> wordVerbs(const OpenService& open);
 /// why, logs

@@ -52,6 +52,9 @@ Result interruptedOr(Result result, const Interrupt& interrupt) {
 Result climbResult(const Climb& climb, const Context& context) {
     Result result;
     result.data = climbJson(climb);
+    for (const StageReport& report : climb.others)
+        result.text +=
+            fmt::format("before it, {}:\n", changeHandle(report.promotion.change)) + stageText(report, context.paint);
     for (const StageReport& report : climb.stages) result.text += stageText(report, context.paint);
     if (climb.stages.empty()) return result;
     const StageReport& last = climb.stages.back();
@@ -151,7 +154,7 @@ PromoteWish wishOf(const Context& context) {
 Result climb(Service& service, Context& context, const Change& change, const std::string& to,
              const Interrupt& interrupt) {
     ClimbView view(context, stageNames(service.engine(context.host.directory()), to));
-    Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
+    Engine& engine = service.tended(context.host.directory(), view.progress(), interrupt.token());
     const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token(), wishOf(context));
     view.clear();
     return interruptedOr(climbResult(done, context), interrupt);
@@ -267,9 +270,22 @@ Result recover(Service& service, Context& context) {
     }
     ClimbView view(context, stageNames(engine, ""));
     const auto all = engine.recover(view.progress(), interrupt.token());
+    const auto expired = engine.expire();
+    const auto driven = engine.driveReady(view.progress(), interrupt.token());
     view.clear();
     Result result;
     result.data["recovered"] = Json::array();
+    result.data["expired"] = Json::array();
+    result.data["driven"] = Json::array();
+    for (const Promotion& promotion : expired) {
+        result.data["expired"].push_back(promotionHandle(promotion.id));
+        result.text += fmt::format("{} waited too long, and is expired\n", promotionHandle(promotion.id));
+    }
+    for (const StageReport& report : driven) {
+        result.data["driven"].push_back(stageReportJson(report));
+        result.text += fmt::format("it was the turn of {}\n", changeHandle(report.promotion.change)) +
+                       stageText(report, context.paint);
+    }
     for (const Recovered& one : all) {
         Json json = stageReportJson(one.report);
         json["was"] = nameOf(kPromotionStates, one.before.state);
@@ -286,7 +302,7 @@ Result recover(Service& service, Context& context) {
             result.problem = problemOf(*one.fault);
         }
     }
-    if (all.empty()) result.text = "nothing to recover\n" + stuckText(service, context);
+    if (all.empty()) result.text = "nothing to recover\n" + stuckText(service, context) + result.text;
     return interruptedOr(std::move(result), interrupt);
 }
 
@@ -398,7 +414,7 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .handler = withService(open, rollback)},
         {.words = "recover",
          .group = Group::kPromote,
-         .summary = "bring promotions to an end that a killed process left",
+         .summary = "bring promotions to an end that a killed process left, and in what became ready",
          .examples = {{"gradus recover", "every target is wholly before or wholly after"}},
          .options = {kDryRun},
          .handler = withService(open, recover)},

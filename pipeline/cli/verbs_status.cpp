@@ -7,6 +7,7 @@
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
+#include "policies/language/duration.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
 
@@ -75,6 +76,26 @@ std::string rulesText(const StatusReport& report, const Context& context) {
     return text + fmt::format("pipeline  {}: {}\n", report.loaded->pipeline->name, fmt::join(stages, " → "));
 }
 
+Json queueJson(const StageStatus& stage) {
+    Json out = Json::array();
+    for (const QueueEntry& entry : stage.queue)
+        out.push_back({{"id", promotionHandle(entry.promotion.id)},
+                       {"change", changeHandle(entry.promotion.change)},
+                       {"state", nameOf(kPromotionStates, entry.promotion.state)},
+                       {"since", formatTime(entry.promotion.openedAt)},
+                       {"waited_ms", entry.waited.count()},
+                       {"expires_at", entry.expires ? Json(formatTime(*entry.expires)) : Json()},
+                       {"reason", entry.reason}});
+    return out;
+}
+
+Json monitorJson(const Watch& watch) {
+    return {{"since", formatTime(watch.began.at)},
+            {"looked_at", formatTime(watch.looked.at)},
+            {"counted_ms", watch.counted.count()},
+            {"gap_ms", watch.gap.count()}};
+}
+
 Json stagesJson(const StatusReport& report) {
     Json out = Json::array();
     for (const StageStatus& stage : report.stages) {
@@ -85,6 +106,8 @@ Json stagesJson(const StatusReport& report) {
         row["newest"] = stage.newest ? Json({{"id", promotionHandle(stage.newest->id)},
                                              {"state", nameOf(kPromotionStates, stage.newest->state)}})
                                      : Json();
+        row["queue"] = queueJson(stage);
+        row["monitor"] = stage.monitor ? monitorJson(*stage.monitor) : Json();
         row["stuck"] = stage.holds.stuck ? Json(promotionHandle(*stage.holds.stuck)) : Json();
         row["attention"] = stage.holds.attention ? Json(promotionHandle(*stage.holds.attention)) : Json();
         out.push_back(std::move(row));
@@ -119,6 +142,35 @@ std::string stagesText(const StatusReport& report, const Context& context) {
     return "\n" + table.render(context.paint, context.width);
 }
 
+std::string waitText(const QueueEntry& entry) {
+    if (!entry.expires) return {};
+    return fmt::format(" for {}{}, until {} at most",
+                       formatDuration(std::chrono::floor<std::chrono::seconds>(entry.waited)),
+                       entry.reason.empty() ? "" : " (" + printable(entry.reason) + ")", formatTime(*entry.expires));
+}
+
+/// Who is under way and who is next, stage by stage; then what is in no stage of the rules any more, or takes something
+/// back.
+std::string queueText(const StatusReport& report) {
+    std::string text;
+    std::vector<std::int64_t> told;
+    const auto line = [&](const Promotion& promotion, const std::string& more) {
+        told.push_back(promotion.id);
+        text += fmt::format("{:<9} {} into {}: {}{}\n", promotionHandle(promotion.id), changeHandle(promotion.change),
+                            promotion.stage, nameOf(kPromotionStates, promotion.state), more);
+    };
+    for (const StageStatus& stage : report.stages) {
+        for (const QueueEntry& entry : stage.queue) line(entry.promotion, waitText(entry));
+        if (stage.monitor)
+            text += fmt::format("{:<9} monitored in {} since {}, looked at last {}\n",
+                                promotionHandle(stage.monitor->promotion), stage.stage,
+                                formatTime(stage.monitor->began.at), formatTime(stage.monitor->looked.at));
+    }
+    for (const Promotion& promotion : report.unfinished)
+        if (std::find(told.begin(), told.end(), promotion.id) == told.end()) line(promotion, "");
+    return text;
+}
+
 Result showStatus(Service& service, Context& context) {
     const StatusReport report = service.status(context.host.directory());
     Json data{{"project", report.rules.root.native()},
@@ -133,9 +185,7 @@ Result showStatus(Service& service, Context& context) {
     if (!report.hasStore) text += "history   nothing is recorded yet\n";
     for (const Change& change : report.changes)
         text += fmt::format("{:<9} {}\n", changeHandle(change.id), change.title.value_or("[redacted]"));
-    for (const Promotion& promotion : report.unfinished)
-        text += fmt::format("{:<9} {} into {}: {}\n", promotionHandle(promotion.id), changeHandle(promotion.change),
-                            promotion.stage, nameOf(kPromotionStates, promotion.state));
+    text += queueText(report);
     data["words"] = Json::array();
     for (const WordInForce& word : service.wordsInForce(context.host.directory())) {
         data["words"].push_back({{"kind", word.kind}, {"text", word.text}, {"by", word.by}});

@@ -50,6 +50,8 @@ Digest provenBy(const std::vector<CheckReport>& reports) {
     return evidenceOver(evidence);
 }
 
+}  // namespace
+
 CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase) {
     return {.promotion = promotion,
             .check = report.check,
@@ -72,8 +74,6 @@ Time oldest(const std::vector<CheckReport>& reports, Time now) {
         if (report.reused) now = std::min(now, report.reused->at);
     return now;
 }
-
-}  // namespace
 
 fs::path drivingLock(const StateDirectory& state, std::int64_t promotion) {
     const fs::path directory = state.root / "driving";
@@ -109,22 +109,36 @@ void Drive::take(std::int64_t promotion) {
             .hint(fmt::format("wait for it, or end it with `gradus cancel p{}`", promotion));
 }
 
-void Drive::open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps) {
-    parts_.store.write([&](Writer& writer) {
-        const ActorId actor = writer.actor(parts_.actor);
-        report_.promotion.id = writer.openPromotion(
-            {project_.id, footing.change.id, footing.change.revision, stage_.name, project_.rules, undoes}, actor);
-        report_.promotion.state = State::kQueued;
-        // Taken before the row can be seen: from its first instant on it has a driver.
-        take(report_.promotion.id);
-        walk(writer, actor, steps);
-    });
+void Drive::open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps,
+                 const std::optional<Hold>& hold) {
+    try {
+        parts_.store.write([&](Writer& writer) {
+            if (entering_) refuseIfFull(writer);
+            const ActorId actor = writer.actor(parts_.actor);
+            report_.promotion.id = writer.openPromotion({project_.id, footing.change.id, footing.change.revision,
+                                                         stage_.name, project_.rules, undoes, parts_.clock.moment()},
+                                                        actor);
+            report_.promotion.state = State::kQueued;
+            // Taken before the row can be seen: from its first instant on it has a driver.
+            take(report_.promotion.id);
+            if (replaced_) supersede(writer, actor, footing);
+            walk(writer, actor, steps);
+            if (hold) WordWriter(writer, actor, parts_.uid).hold(*hold);
+        });
+    } catch (...) {
+        report_.promotion = {};
+        driving_.reset();
+        throw;
+    }
+    if (replacedLock_) tellReplaced();
     arrive(steps);
 }
 
 void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) const {
     State from = report_.promotion.state;
+    const auto promoter = promoter_ ? std::optional(writer.actor(*promoter_)) : std::nullopt;
     for (const Step& step : steps) {
+        if (entering_ && step.to == State::kChecking) keepTurn(writer);
         writer.movePromotion({.promotion = report_.promotion.id,
                               .from = from,
                               .to = step.to,
@@ -135,7 +149,8 @@ void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) 
                               .back = step.back,
                               .attention = step.attention,
                               .base = step.base,
-                              .evidence = step.evidence},
+                              .evidence = step.evidence,
+                              .promoter = promoter},
                              actor);
         from = step.to;
     }
@@ -162,6 +177,7 @@ void Drive::commit(const std::vector<Step>& steps, const Beside& beside) {
             for (const Approval& approval : beside.used) words.use(approval, report_.promotion.id);
             walk(writer, actor, steps);
             if (beside.hold) words.hold(*beside.hold);
+            if (beside.watch) recordWatch(writer, *beside.watch, actor);
         },
         isVital ? Store::Urgency::kVital : Store::Urgency::kRoutine);
     arrive(steps);
@@ -182,6 +198,16 @@ bool Drive::resume(std::int64_t change) {
 
 StageReport Drive::enter(std::int64_t change) {
     resume(change);
+    return climbUp(change);
+}
+
+std::optional<StageReport> Drive::goOnWaiting(std::int64_t change) {
+    if (!resume(change)) return std::nullopt;
+    return climbUp(change);
+}
+
+StageReport Drive::climbUp(std::int64_t change) {
+    entering_ = true;
     if (isClosed(change)) return report_;
     for (rounds_ = 0; rounds_ < kMostRounds; ++rounds_) {
         checked_.reset();
@@ -192,10 +218,10 @@ StageReport Drive::enter(std::int64_t change) {
         }
         revise(footing);
         if (isOpen() && report_.promotion.revision != footing.change.revision) {
-            commit({{.to = State::kSuperseded,
-                     .reason = fmt::format("{}.{} took its place", changeHandle(change), footing.change.revision)}});
-            report_.promotion = {};
+            replaced_ = report_.promotion;
+            replacedLock_.emplace(std::move(*driving_));
             driving_.reset();
+            report_.promotion = {};
         }
         // Known before anything is run: checks would only say that the tree is not as it was.
         if (takesTarget()) report_.conflicts = target_->conflicts(stageChange(footing));
@@ -290,15 +316,8 @@ TreeUnderTest Drive::underTest(const Footing& footing) {
 }
 
 Drive::Next Drive::check(const Footing& footing) {
-    report_.gates = decideNow(footing);
-    const bool waits = report_.gates->step == NextStep::kWait;
-    std::vector<Step> steps;
-    if (!isOpen()) steps.push_back({.to = State::kWaiting, .base = footing.base()});
-    if (!waits) steps.push_back({.to = State::kChecking});
-    if (!steps.empty() && waits) steps.back().reason = closedGates(*report_.gates);
-    isOpen() ? commit(steps) : open(footing, std::nullopt, steps);
-    report_.reason = closedGates(*report_.gates);
-    if (waits) return Next::kEnd;
+    enterChecking(footing);
+    if (report_.promotion.state != State::kChecking) return Next::kEnd;
     report_.before = parts_.before(stage_, underTest(footing), progress_.checks, cancel_);
     unrecorded_ = report_.before;
     if (cancel_.stop_requested()) return rejectUnlessPassed(Cause::kCancelled);
@@ -392,6 +411,9 @@ StageChange Drive::stageChange(const Footing& footing) const {
 
 Drive::Next Drive::apply(const Footing& footing) {
     report_.gates = decideNow(footing);
+    if (report_.gates->step == NextStep::kSupersede)
+        return end(
+            {{.to = State::kWaiting}, {.to = State::kSuperseded, .reason = report_.gates->at(Gate::kQueue).reason}});
     if (report_.gates->step != NextStep::kApply) return park(footing, closedGates(*report_.gates));
     const std::vector<Approval> used = approvalsUsed(footing);
     if (!takesTarget())

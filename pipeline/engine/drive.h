@@ -27,6 +27,9 @@ struct Footing {
 /// What it waits for, in one line.
 std::string closedGates(const Decision& decision);
 
+/// As it is recorded.
+CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase);
+
 /// Whoever holds an flock on this file drives the promotion.
 std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
 
@@ -43,8 +46,17 @@ class Drive {
 
     /// Into the stage: gates, checks, target, checks. Every end is in the report.
     StageReport enter(std::int64_t change);
-    /// An undo of `promotion`, which is finished.
-    StageReport undo(const Promotion& promotion);
+    /// Goes on with what waits for this change, if anything does. Nothing: there is nothing, any more.
+    std::optional<StageReport> goOnWaiting(std::int64_t change);
+    /// Who asked for it, where that is not who drives.
+    void actFor(const Actor& promoter) { promoter_ = promoter; }
+    /// Why something is taken back that nobody asked to.
+    struct Failure {
+        Cause cause = Cause::kFailed;
+        std::string reason;
+    };
+    /// An undo of `promotion`, which is finished. After a failure the change is held, in the same commit.
+    StageReport undo(const Promotion& promotion, const std::optional<Failure>& failure = std::nullopt);
     /// Goes on with one whose process is gone. Nothing: somebody drives it.
     std::optional<StageReport> recover(const Promotion& promotion);
     /// Takes back one that applied and waits for a person to say so.
@@ -69,6 +81,7 @@ class Drive {
         CheckPhase phase = CheckPhase::kBefore;
         std::optional<Hold> hold = {};
         std::vector<Approval> used = {};
+        std::optional<Watch> watch = {};
     };
 
     Footing look(std::int64_t change);
@@ -83,7 +96,8 @@ class Drive {
 
     bool resume(std::int64_t change);
     bool isClosed(std::int64_t change);
-    void open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps);
+    void open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps,
+              const std::optional<Hold>& hold = std::nullopt);
     bool isOpen() const { return report_.promotion.id != 0; }
     /// One durable transaction.
     void commit(const std::vector<Step>& steps) { commit(steps, Beside()); }
@@ -92,6 +106,15 @@ class Drive {
     /// Throws Error(kBusy) when somebody drives it.
     void take(std::int64_t promotion);
     void walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) const;
+    // The queue: within the transaction that moves it, so that of two processes one finds out.
+    void refuseIfFull(const Records& records) const;
+    void keepTurn(const Records& records) const;
+    void supersede(Writer& writer, ActorId actor, const Footing& footing) const;
+    void tellReplaced();
+    /// Into checking, unless somebody was faster: then into waiting.
+    void enterChecking(const Footing& footing);
+    bool isWaiting() const { return report_.gates->step == NextStep::kWait; }
+    StageReport climbUp(std::int64_t change);
     void arrive(const std::vector<Step>& steps);
 
     enum class Next { kOn, kAgain, kEnd };
@@ -115,7 +138,16 @@ class Drive {
     void soak(const Checkpoint& checkpoint);
     void finish(const std::vector<CheckReport>& checks);
     bool takesTarget() const { return !target_->identity().marker.empty(); }
-    std::vector<CheckReport> lookAfter();
+    std::vector<CheckReport> lookAfter() { return lookAfter(stage_.checks); }
+    std::vector<CheckReport> lookAfter(const std::vector<std::string>& names);
+    /// Takes it back, or leaves that to a person where the policy says so.
+    void takeBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason,
+                  const std::vector<CheckReport>& reports);
+    Watch watchFrom(WatchPhase phase) const;
+    std::optional<Watch> monitorFrom() const;
+    /// And the time before now in which nobody looked.
+    std::pair<Watch, Milliseconds> soakedSoFar();
+    Hold holdAfter(std::int64_t promotion, const std::string& why) const;
     std::vector<CheckReport> lookAtRestored();
     void judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports);
     void rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason);
@@ -142,6 +174,10 @@ class Drive {
     int rounds_ = 0;
     std::vector<OverrideWish>* wishes_ = nullptr;
     bool asksAll_ = false;
+    std::optional<Actor> promoter_;
+    bool entering_ = false;              ///< rather than taking something back: it has a place in the queue
+    std::optional<Promotion> replaced_;  ///< waits, and ends with the commit that opens what takes its place
+    std::optional<SandboxLock> replacedLock_;
     StageReport report_;
 };
 

@@ -6,11 +6,7 @@
 
 namespace gradus {
 
-namespace fs = std::filesystem;
-
 namespace {
-
-constexpr Milliseconds kLookAgain{5000};
 
 std::string keptText(const std::vector<Kept>& kept) {
     std::string text;
@@ -21,11 +17,6 @@ std::string keptText(const std::vector<Kept>& kept) {
 
 }  // namespace
 
-std::vector<CheckReport> Drive::lookAfter() {
-    const fs::path directory = target_->shown().value_or(project_.root);
-    return parts_.after(stage_, directory, evidenceOf(report_.promotion), progress_.checks, cancel_);
-}
-
 void Drive::verify(const Checkpoint& checkpoint) {
     const bool looks = std::any_of(stage_.checks.begin(), stage_.checks.end(), [&](const std::string& name) {
         const auto check = project_.pipeline.checks.find(name);
@@ -35,7 +26,8 @@ void Drive::verify(const Checkpoint& checkpoint) {
     const Step verifying{.to = State::kVerifying, .tree = tree ? tree : report_.promotion.tree};
     // Without anything to wait for, the steps that touch nothing share one commit.
     if (!looks && stage_.settings.duration("soak") == Milliseconds(0)) {
-        commit({verifying, {.to = State::kSoaking}, {.to = State::kPromoted, .cause = Cause::kPassed}});
+        commit({verifying, {.to = State::kSoaking}, {.to = State::kPromoted, .cause = Cause::kPassed}},
+               {.watch = monitorFrom()});
         return;
     }
     commit({verifying});
@@ -47,13 +39,7 @@ void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckRepo
     const Cause verdict = cancel_.stop_requested() ? Cause::kCancelled : verdictOf(reports);
     if (verdict != Cause::kPassed) {
         const std::string reason = verdict == Cause::kCancelled ? "stopped" : failuresOf(reports);
-        if (stage_.policy.settings.text("rollback") == "manual" && verdict != Cause::kCancelled) {
-            commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
-            report_.reason = fmt::format("{}; the policy leaves taking it back to a person", reason);
-            return;
-        }
-        commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
-        return rollBack(checkpoint, verdict, reason);
+        return takeBack(checkpoint, verdict, reason, reports);
     }
     if (const auto departed = target_->departed(checkpoint); !departed.empty()) {
         commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
@@ -61,7 +47,8 @@ void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckRepo
     }
     if (stage_.settings.duration("soak") == Milliseconds(0)) return finish(reports);
     if (report_.promotion.state == State::kVerifying)
-        commit({{.to = State::kSoaking, .cause = Cause::kPassed}}, {.checks = reports, .phase = CheckPhase::kAfter});
+        commit({{.to = State::kSoaking, .cause = Cause::kPassed}},
+               {.checks = reports, .phase = CheckPhase::kAfter, .watch = watchFrom(WatchPhase::kSoak)});
     soak(checkpoint);
 }
 
@@ -69,22 +56,7 @@ void Drive::finish(const std::vector<CheckReport>& checks) {
     std::vector<Step> steps;
     if (report_.promotion.state == State::kVerifying) steps.push_back({.to = State::kSoaking, .cause = Cause::kPassed});
     steps.push_back({.to = State::kPromoted, .cause = Cause::kPassed});
-    commit(steps, {.checks = checks, .phase = CheckPhase::kAfter});
-}
-
-// Only time in which the checks ran on schedule counts: whoever takes over after a crash begins anew.
-void Drive::soak(const Checkpoint& checkpoint) {
-    const Milliseconds whole = stage_.settings.duration("soak");
-    Milliseconds done{0};
-    while (done < whole) {
-        const Milliseconds pause = std::min(kLookAgain, whole - done);
-        const Time began = parts_.clock.now();
-        parts_.sleep(pause, cancel_);
-        const auto reports = lookAfter();
-        if (cancel_.stop_requested() || verdictOf(reports) != Cause::kPassed) return judgeAfter(checkpoint, reports);
-        done += std::max(pause, std::min(parts_.clock.now() - began, 2 * pause));
-    }
-    finish({});
+    commit(steps, {.checks = checks, .phase = CheckPhase::kAfter, .watch = monitorFrom()});
 }
 
 // What runs now is looked at again, cancelled or not: the answers are for people, there is no way further back.
@@ -131,12 +103,7 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
     if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
     std::optional<Hold> hold;
     // I20: automation does not try again what failed here.
-    if (cause == Cause::kFailed)
-        hold = Hold{.project = project_.id,
-                    .stage = stage_.name,
-                    .change = report_.promotion.change,
-                    .promotion = report_.promotion.id,
-                    .reason = fmt::format("{} failed: {}", promotionHandle(report_.promotion.id), why)};
+    if (cause == Cause::kFailed) hold = holdAfter(report_.promotion.id, why);
     commit({{.to = State::kRolledBack, .cause = cause, .reason = reason, .back = true, .attention = attention}},
            {.checks = again, .phase = CheckPhase::kAfter, .hold = hold});
 }
@@ -150,7 +117,7 @@ StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason)
     return report_;
 }
 
-StageReport Drive::undo(const Promotion& promotion) {
+StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>& failure) {
     Footing footing;
     footing.change = *parts_.store.records().change(promotion.change, promotion.revision);
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
@@ -163,14 +130,23 @@ StageReport Drive::undo(const Promotion& promotion) {
             .hint("see `gradus status`");
     const PromotionIntent intent{target_->identity().canonical, *promotion.checkpoint,
                                  promotion.tree.value_or(Digest{}), holds.tree};
-    open(footing, promotion.id,
-         {{.to = State::kWaiting}, {.to = State::kChecking}, {.to = State::kApplying, .intent = intent}});
+    std::vector<Step> steps{
+        {.to = State::kWaiting}, {.to = State::kChecking}, {.to = State::kApplying, .intent = intent}};
+    std::optional<Hold> hold;
+    if (failure) {
+        steps.back().cause = failure->cause;
+        steps.back().reason = failure->reason;
+        report_.promotion.change = promotion.change;
+        if (failure->cause == Cause::kFailed) hold = holdAfter(promotion.id, failure->reason);
+    }
+    open(footing, promotion.id, steps, hold);
     goBack(checkpointOf(promotion));
     return report_;
 }
 
 // An undo that stands at applying: the way back of the promotion that it undoes is its way on.
 void Drive::goBack(const Checkpoint& checkpoint) {
+    std::string reason = parts_.store.records().lastReason(report_.promotion.id).value_or("");
     RollbackOutcome outcome;
     try {
         outcome = target_->rollback(checkpoint);
@@ -189,7 +165,7 @@ void Drive::goBack(const Checkpoint& checkpoint) {
     const auto again = lookAtRestored();
     report_.after = again;
     const bool well = verdictOf(again) == Cause::kPassed;
-    std::string reason = outcome.kept.empty() ? "" : "kept: " + keptText(outcome.kept);
+    if (!outcome.kept.empty()) reason += (reason.empty() ? "kept: " : "; kept: ") + keptText(outcome.kept);
     if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
     commit({{.to = State::kSoaking},
             {.to = State::kPromoted, .cause = well ? Cause::kPassed : Cause::kInconclusive, .reason = reason}},

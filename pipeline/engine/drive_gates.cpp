@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "pipeline/engine/drive.h"
-#include "pipeline/engine/gather_facts.h"
+#include "pipeline/engine/queue.h"
 #include "policies/gate/overrides.h"
 #include "store/model/error.h"
 
@@ -16,8 +16,12 @@ std::string closedGates(const Decision& decision) {
 }
 
 Facts Drive::factsOf(const Footing& footing) const {
-    return gatherFacts({project_, sourcesNow(parts_), stage_, footing.change, footing.changes, report_.promotion.id,
-                        footing.base(), checked_});
+    FactsRequest request{project_,        sourcesNow(parts_),   stage_,         footing.change,
+                         footing.changes, report_.promotion.id, footing.base(), checked_};
+    if (promoter_) request.sources.promoter = *promoter_;
+    Facts facts = gatherFacts(request);
+    if (takesTarget()) addQueue(request, parts_.zones(project_.pipeline), facts);
+    return facts;
 }
 
 Decision Drive::decideOn(const Facts& facts) const {

@@ -7,6 +7,7 @@
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/queue.h"
 #include "pipeline/engine/verified.h"
 #include "stages/sandbox/owner.h"
 #include "store/model/error.h"
@@ -40,20 +41,24 @@ Engine::~Engine() = default;
 StageReport Engine::enter(std::int64_t change, const std::string& stage, PromoteWish& wish,
                           const EngineProgress& progress, std::stop_token cancel) {
     if (!wish.recheck || wish.rechecked.contains(stage))
-        if (const auto there = standingIn(project_, parts_.store.records(), change, stage))
+        if (const auto there = standingIn(project_, parts_.store.records(), change, stage)) {
+            endWaiting(*there);
             return {.promotion = *there, .already = true};
-    wish.rechecked.insert(stage);
+        }
+    if (auto other = drivenElsewhere(change, stage)) return std::move(*other);
     Drive drive(project_, parts_, stageNamed(project_, stage), progress, std::move(cancel));
     drive.mayOverride(wish.overrides);
     if (wish.recheck) drive.askAll();
-    return drive.enter(change);
+    StageReport report = drive.enter(change);
+    if (report.promotion.state != State::kWaiting) wish.rechecked.insert(stage);
+    return report;
 }
 
 Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                         const std::stop_token& cancel) {
-    Climb climb{change, {}};
+    Climb climb{change, {}, {}};
     for (const Stage& stage : project_.pipeline.stages) {
-        climb.stages.push_back(enter(change, stage.name, wish, progress, cancel));
+        climb.stages.push_back(enterInTurn(change, stage.name, wish, climb.others, progress, cancel));
         if (!climb.stages.back().succeeded() || stage.name == to) break;
     }
     return climb;
@@ -63,13 +68,19 @@ Climb Engine::promote(std::int64_t change, const std::string& to, const EnginePr
                       const std::stop_token& cancel, PromoteWish wish) {
     stageNamed(project_, to);
     Milliseconds patience = wish.patience.value_or(Milliseconds(0));
+    std::vector<StageReport> others;
     while (true) {
+        expire();
         Climb climb = climbOnce(change, to, wish, progress, cancel);
+        others.insert(others.end(), climb.others.begin(), climb.others.end());
         if (climb.succeeded() || !awaitOpening(climb.stages.back(), patience, progress, cancel)) {
             for (StageReport& report : climb.stages)
                 if (report.promotion.id != 0) report.promotion = *find(report.promotion.id);
+            climb.others = std::move(others);
             return climb;
         }
+        // Whoever was before it may have died meanwhile.
+        if (needRecovery(parts_.store.records(), parts_.state, project_.id) > 0) recover(progress, cancel);
     }
 }
 
@@ -89,8 +100,10 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
         if (ground.seed) entering.seed = ground.seed->directory;
         if (plan.mergeConflicts.empty()) plan.conflicts = parts_.driver(stage, {})->conflicts(entering);
         plan.checks = stage.checks;
-        const Facts facts = gatherFacts(
-            {project_, sourcesNow(parts_), stage, ground.change, ground.merge.merged, 0, ground.base, std::nullopt});
+        const FactsRequest request{project_, sourcesNow(parts_), stage,       ground.change, ground.merge.merged,
+                                   0,        ground.base,        std::nullopt};
+        Facts facts = gatherFacts(request);
+        if (hasTarget(parts_, stage)) addQueue(request, parts_.zones(project_.pipeline), facts);
         plan.gates = decide(facts, stage, project_.pipeline, parts_.zones(project_.pipeline), parts_.clock.now());
         plans.push_back(std::move(plan));
         if (stage.name == to) break;

@@ -17,6 +17,7 @@
 #include "stages/drivers/driver.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
+#include "store/model/watch.h"
 #include "store/objects.h"
 #include "store/state_directory.h"
 #include "store/store.h"
@@ -108,8 +109,27 @@ struct PromoteWish {
 struct Climb {
     std::int64_t change = 0;
     std::vector<StageReport> stages;
+    std::vector<StageReport> others;  ///< that were before it in a queue, ready, and left alone: they went first
 
     bool succeeded() const { return stages.empty() || stages.back().succeeded(); }
+};
+
+/// A stage whose after checks keep running although its promotion is through.
+struct Monitored {
+    Promotion promotion;
+    Watch watch;        ///< as far as it came
+    Milliseconds left;  ///< zero: it is over
+    std::string note;   ///< what a person should know of the last look
+};
+
+struct MonitorWish {
+    std::optional<std::string> stage;  ///< nothing: all of them
+    std::optional<Milliseconds> most;  ///< how long to look; nothing: until all are over
+};
+
+struct MonitorReport {
+    std::vector<Monitored> stages;
+    std::vector<StageReport> takenBack;  ///< the promotions that did it
 };
 
 struct Recovered {
@@ -185,6 +205,15 @@ class Engine {
     /// Brings what a dead process left to an end. What somebody drives right now is left alone; what cannot be ended
     /// now is reported with its fault, and keeps no other from its end.
     std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
+    /// Ends what waited longer than it may. What somebody drives right now is left alone.
+    std::vector<Promotion> expire();
+    /// Brings in what waited and became ready, in the order of the queues; nobody else may be at it.
+    std::vector<StageReport> driveReady(const EngineProgress& progress, const std::stop_token& cancel);
+    /// Keeps the after checks of promoted changes running, each on its schedule, and takes back what they say no to, by
+    /// a new promotion. What another process monitors, and a stage that something is at work in, is left alone.
+    MonitorReport monitor(const MonitorWish& wish, const EngineProgress& progress, const std::stop_token& cancel);
+    /// One look at those whose last one is too long ago.
+    MonitorReport lookWhereDue(const EngineProgress& progress, const std::stop_token& cancel);
     /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
     Promotion cancel(std::int64_t promotion);
     /// What is there becomes what the stage holds.
@@ -196,6 +225,18 @@ class Engine {
   private:
     StageReport enter(std::int64_t change, const std::string& stage, PromoteWish& wish, const EngineProgress& progress,
                       std::stop_token cancel);
+    /// What waits for a change that came in by another promotion meanwhile.
+    void endWaiting(const Promotion& there);
+    void endUndriven(const Promotion& promotion, const std::string& why);
+    /// The very same, on its way in the hands of another process.
+    std::optional<StageReport> drivenElsewhere(std::int64_t change, const std::string& stage) const;
+    /// The same, after those that were before it.
+    StageReport enterInTurn(std::int64_t change, const std::string& stage, PromoteWish& wish,
+                            std::vector<StageReport>& others, const EngineProgress& progress,
+                            const std::stop_token& cancel);
+    std::optional<StageReport> driveNext(const Stage& stage, std::vector<std::int64_t>& tried,
+                                         std::optional<std::int64_t> before, const EngineProgress& progress,
+                                         const std::stop_token& cancel);
     Climb climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                     const std::stop_token& cancel);
     StageReport freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel);

@@ -3,6 +3,7 @@
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/queue.h"
 #include "pipeline/engine/word_facts.h"
 #include "policies/gate/consent.h"
 #include "store/model/error.h"
@@ -58,7 +59,8 @@ void requirePerson(const Actor& actor, std::string_view what) {
 
 /// When to look again; nothing: only people or work open it.
 std::optional<Time> opensAt(const StageReport& report, Time now) {
-    if (report.promotion.state != State::kWaiting) return std::nullopt;
+    if (isUnderWay(report.promotion.state) && !report.gates) return now + kLookAgain;
+    if (report.promotion.state != State::kWaiting || !report.gates) return std::nullopt;
     std::optional<Time> latest;
     for (const GateAnswer& answer : report.gates->gates) {
         if (answer.state != GateState::kClosed || answer.instead) continue;
@@ -94,9 +96,16 @@ Standing Engine::standing(std::int64_t change, const std::string& name) {
     standing.mergedPaths = ground.merge.mergedPaths;
     standing.mergeConflicts = ground.merge.conflicts;
     standing.waiting = waitingIn(records, project_.id, change, name);
-    standing.facts = gatherFacts({project_, sourcesNow(parts_), stage, ground.change, ground.merge.merged,
-                                  standing.waiting ? standing.waiting->id : 0, ground.base,
-                                  checkedBefore(standing.waiting, ground, project_.rules)});
+    const FactsRequest request{project_,
+                               sourcesNow(parts_),
+                               stage,
+                               ground.change,
+                               ground.merge.merged,
+                               standing.waiting ? standing.waiting->id : 0,
+                               ground.base,
+                               checkedBefore(standing.waiting, ground, project_.rules)};
+    standing.facts = gatherFacts(request);
+    if (hasTarget(parts_, stage)) addQueue(request, parts_.zones(project_.pipeline), standing.facts);
     // Whoever asks is not always who promotes.
     if (standing.waiting)
         standing.facts.promoter = records.movedBy(standing.waiting->id).value_or(Actor{ActorKind::kAgent, ""});
@@ -205,7 +214,8 @@ bool Engine::awaitOpening(const StageReport& report, Milliseconds& patience, con
         parts_.sleep(pause, cancel);
         patience -= pause;
         if (cancel.stop_requested()) return false;
-        if (find(report.promotion.id)->state != State::kWaiting) return false;
+        // Somebody else may have brought it on, or to an end: what came of it is looked at.
+        if (isFinal(find(report.promotion.id)->state)) return find(report.promotion.id)->state == State::kPromoted;
     }
     return parts_.clock.now() >= *next;
 }

@@ -10,6 +10,9 @@ namespace gradus {
 /// Throws Error(kNotFound), naming those that there are.
 const Stage& stageNamed(const EngineProject& project, const std::string& name);
 
+/// Something real that one promotion at a time may touch.
+bool hasTarget(const EngineParts& parts, const Stage& stage);
+
 /// What a stage holds now and the change as it would apply there, looked at without holding anything.
 struct Ground {
     Change change;

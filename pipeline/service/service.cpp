@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pipeline/engine/queue.h"
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/project.h"
 #include "stages/sandbox/clone_view.h"
@@ -25,14 +26,28 @@ std::string loginName() {
     return entry != nullptr ? entry->pw_name : std::to_string(geteuid());
 }
 
-StageStatus stageStatus(const Records& records, std::int64_t project, const Stage& stage) {
+std::vector<QueueEntry> queueOf(const Records& records, std::int64_t project, const Stage& stage, const Moment& now) {
+    std::vector<QueueEntry> queue;
+    const Milliseconds limit = stage.policy.settings.duration("wait-limit");
+    for (const Promotion& promotion : lineOf(records, project, stage.name)) {
+        QueueEntry entry{promotion, records.lastReason(promotion.id).value_or(""), waited(promotion, now), {}};
+        if (!isUnderWay(promotion.state)) entry.expires = expiresAt(promotion, limit, now);
+        queue.push_back(std::move(entry));
+    }
+    return queue;
+}
+
+StageStatus stageStatus(const Records& records, std::int64_t project, const Stage& stage, const Moment& now) {
     StageStatus status;
+    status.queue = queueOf(records, project, stage, now);
     status.stage = stage.name;
     status.driver = stage.driver;
     status.holds = records.stageState(project, stage.name);
     if (const auto newest = records.promotionsIn(project, stage.name, 1); !newest.empty()) status.newest = newest[0];
     if (!status.holds.promotion) return status;
     status.promotion = records.promotion(*status.holds.promotion);
+    const auto watch = records.watches().watch(*status.holds.promotion);
+    if (watch && watch->phase == WatchPhase::kMonitor && !watch->ended) status.monitor = watch;
     if (const auto change = records.change(status.promotion->change)) {
         status.title = change->title.value_or("[redacted]");
         if (const auto actor = records.actor(change->actor))
@@ -107,7 +122,7 @@ StatusReport Service::status(const fs::path& directory) {
             report.needRecovery = gradus::needRecovery(store->records(), state(), *project);
             if (report.loaded && report.loaded->pipeline)
                 for (const Stage& stage : report.loaded->pipeline->stages)
-                    report.stages.push_back(stageStatus(store->records(), *project, stage));
+                    report.stages.push_back(stageStatus(store->records(), *project, stage, around_.clock.moment()));
         }
     }
     return report;

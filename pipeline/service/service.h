@@ -57,6 +57,14 @@ struct TrustReport {
     bool recorded = false;  ///< false: they were trusted already, or the files have errors
 };
 
+/// One promotion in the queue of a stage.
+struct QueueEntry {
+    Promotion promotion;
+    std::string reason;           ///< of its last step
+    Milliseconds waited{0};       ///< since it was opened, whatever was done to the clock
+    std::optional<Time> expires;  ///< of one that waits
+};
+
 /// What one stage holds, in words.
 struct StageStatus {
     std::string stage;
@@ -66,6 +74,8 @@ struct StageStatus {
     std::string title;
     std::string by;                   ///< who made the change
     std::optional<Promotion> newest;  ///< the last attempt to enter it
+    std::vector<QueueEntry> queue;    ///< under way first, then in the order of their turns
+    std::optional<Watch> monitor;     ///< of what it holds, while that is monitored
 };
 
 struct StatusReport {
@@ -271,6 +281,9 @@ class Service {
     /// The same, with what dead processes left brought to an end first: for verbs that are going to touch something.
     Engine& recovered(const std::filesystem::path& directory, const EngineProgress& progress,
                       const std::stop_token& cancel);
+    /// The same, with a look at what is monitored and due: for verbs that bring something in.
+    Engine& tended(const std::filesystem::path& directory, const EngineProgress& progress,
+                   const std::stop_token& cancel);
     /// Promotions of the project that wait for `gradus recover`. Reads only.
     std::size_t needRecovery(const std::filesystem::path& directory);
     /// A change by its handle; a sandbox's or, where nothing is named, the work tree's, submitted on the way.

@@ -92,6 +92,15 @@ Engine& Service::recovered(const fs::path& directory, const EngineProgress& prog
     return engine;
 }
 
+Engine& Service::tended(const fs::path& directory, const EngineProgress& progress, const std::stop_token& cancel) {
+    Engine& engine = recovered(directory, progress, cancel);
+    for (const StageReport& back : engine.lookWhereDue(progress, cancel).takenBack)
+        around_.warn(fmt::format("{} failed in {} and was taken back by {}: {}",
+                                 promotionHandle(back.promotion.undoes.value_or(0)), back.promotion.stage,
+                                 promotionHandle(back.promotion.id), back.reason));
+    return engine;
+}
+
 std::size_t Service::needRecovery(const fs::path& directory) {
     Store* store = reading();
     if (store == nullptr) return 0;

@@ -20,7 +20,7 @@ run = ["sh", "-c", "sleep 1; cat *.txt"]
 class Together : public ClimbingProgram {
   protected:
     std::unique_ptr<Running> promoting(const std::string& change, const std::string& to) {
-        return startCommand({GRADUS_PROGRAM, "promote", change, "--to", to, "--json"});
+        return startCommand({GRADUS_PROGRAM, "promote", change, "--to", to, "--wait", "--json"});
     }
     static Json lastOf(const Ended& ended) {
         const Json data = ended.json()["data"];

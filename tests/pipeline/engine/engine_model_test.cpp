@@ -353,10 +353,13 @@ class Run {
         const Climb climb = rig_.engine()->promote(change.id, to, {}, {});
         for (const StageReport& report : climb.stages) {
             const std::string& stage = report.promotion.stage;
+            const bool isQueued = !othersFirst(climb, stage, change, taken);
+            if (!problem_.empty()) return;
             if (report.already != stands(change, stage))
                 return fail(fmt::format("{} {} already there", stage, report.already ? "is" : "is not"));
             if (report.already) continue;
-            const S wanted = model_.expected(change, stage, machine, taken, now());
+            S wanted = model_.expected(change, stage, machine, taken, now());
+            if (isQueued && wanted != S::kStale) wanted = S::kWaiting;
             if (report.promotion.state != wanted)
                 return fail(fmt::format("c{} into {} is {}, not {} ({})", change.id, stage,
                                         nameOf(kPromotionStates, report.promotion.state),
@@ -365,6 +368,29 @@ class Run {
         }
         if (climb.stages.back().promotion.stage != to && climb.succeeded()) fail("it ended on the way");
     }
+
+    /// Those that were before it and ready went in before it did, under whoever asked for them; the checks are the same
+    /// for all that one command drives. False: one of them is still before it.
+    bool othersFirst(const Climb& climb, const std::string& stage, const Model::Change& asked,
+                     const std::optional<std::string>& taken) {
+        bool isItsTurn = true;
+        for (const StageReport& report : climb.others) {
+            if (report.promotion.stage != stage) continue;
+            Model::Change& other = changeOf(report.promotion.change);
+            const auto promoter = rig_.store().records().movedBy(report.promotion.id);
+            Model::Change judged = other;
+            judged.answers = asked.answers;
+            const S wanted = model_.expected(judged, stage, promoter->kind != ActorKind::kPerson, taken, now());
+            if (report.promotion.state != wanted)
+                fail(fmt::format("c{}, which was before it in {}, is {}, not {} ({})", other.id, stage,
+                                 nameOf(kPromotionStates, report.promotion.state), nameOf(kPromotionStates, wanted),
+                                 report.reason));
+            happened(other, report.promotion);
+            if (report.promotion.state == S::kWaiting) isItsTurn = false;
+        }
+        return isItsTurn;
+    }
+    Model::Change& changeOf(std::int64_t id) { return *std::ranges::find(model_.changes, id, &Model::Change::id); }
 
     static bool stands(const Model::Change& change, const std::string& stage) {
         const auto found = change.has.find(stage);
@@ -402,13 +428,16 @@ class Run {
             rig_.engine(files)->promote(change.id, "production", progress, {});
         });
         rig_.engine()->recover({}, {});
-        for (const Promotion& promotion : rig_.promotions()) {
+        auto all = rig_.promotions();
+        // It climbs through the stages in their order, and those before it in a queue go first.
+        std::ranges::stable_sort(all, {}, [](const Promotion& one) { return one.stage == "production"; });
+        for (const Promotion& promotion : all) {
             if (const auto was = known.find(promotion.id); was != known.end() && was->second == promotion.state)
                 continue;
             if (!isFinal(promotion.state) && promotion.state != S::kWaiting) fail("it did not come to an end");
-            happened(change, promotion);
+            happened(changeOf(promotion.change), promotion);
         }
-        resyncConsent(change);
+        for (const Model::Change& one : model_.changes) resyncConsent(one);
     }
     void resyncConsent(const Model::Change& change) {
         std::vector<bool> used;

@@ -40,6 +40,7 @@ driver = "release-directory"
 path = "{}"
 checks = ["unit", "health"]
 soak = "{}ms"
+monitor = "{}ms"
 [policy.local]
 extends = "none"
 freshness = "{}"
@@ -51,8 +52,8 @@ alone = ["person", "agent"]
 {}
 {}
 )",
-                       rig.production().native(), rig.soak.count(), rig.freshness, rig.rollback, rig.productionPolicy,
-                       rig.moreRules);
+                       rig.production().native(), rig.soak.count(), rig.monitor.count(), rig.freshness, rig.rollback,
+                       rig.productionPolicy, rig.moreRules);
 }
 
 }  // namespace
@@ -144,7 +145,11 @@ EngineParts EngineRig::parts(FileOperations& files) {
             },
         .zones = [](const Pipeline& pipeline) { return readZones(pipeline); },
         .systemGroups = [](const Actor&) { return std::vector<std::string>{}; },
-        .sleep = [this](Milliseconds time, const std::stop_token&) { clock_.advance(time); },
+        .sleep =
+            [this](Milliseconds time, const std::stop_token&) {
+                clock_.advance(time);
+                if (woken) woken();
+            },
         .targetPatience = Milliseconds(200),
     };
 }

@@ -59,6 +59,8 @@ class EngineRig {
     Actor actor{ActorKind::kPerson, "ada"};
     EngineProgress progress;
     Milliseconds soak{0};
+    Milliseconds monitor{0};
+    std::function<void()> woken;  ///< whenever the engine has slept
     std::string freshness = "recheck";
     std::string rollback = "automatic";
     std::string productionPolicy;  ///< further lines of it

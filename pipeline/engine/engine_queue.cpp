@@ -1,0 +1,143 @@
+#include <algorithm>
+
+#include "pipeline/engine/drive.h"
+#include "pipeline/engine/ground.h"
+#include "pipeline/engine/queue.h"
+#include "policies/language/duration.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+using State = PromotionState;
+
+bool waitsForItsTurn(const StageReport& report) {
+    return report.promotion.state == State::kWaiting && report.gates && waitsForItsTurn(*report.gates);
+}
+
+}  // namespace
+
+bool hasTarget(const EngineParts& parts, const Stage& stage) {
+    return !parts.driver(stage, {})->identity().marker.empty();
+}
+
+std::vector<Promotion> Engine::expire() {
+    std::vector<Promotion> ended;
+    const Moment now = parts_.clock.moment();
+    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
+        const Milliseconds limit = waitLimit(project_.pipeline, promotion.stage);
+        if (promotion.state != State::kWaiting || waited(promotion, now) < limit) continue;
+        const auto lock = SandboxLock::attempt(drivingLock(parts_.state, promotion.id));
+        if (!lock || find(promotion.id)->state != State::kWaiting) continue;
+        parts_.store.write([&](Writer& writer) {
+            writer.movePromotion({.promotion = promotion.id,
+                                  .from = State::kWaiting,
+                                  .to = State::kExpired,
+                                  .cause = Cause::kTimedOut,
+                                  .reason = fmt::format("it waited {}, and wait-limit is {}",
+                                                        formatDuration(waited(promotion, now)), formatDuration(limit))},
+                                 writer.actor(parts_.actor));
+        });
+        lock->removeFile();
+        ended.push_back(*find(promotion.id));
+    }
+    return ended;
+}
+
+void Engine::endWaiting(const Promotion& there) {
+    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
+        if (promotion.change != there.change || promotion.stage != there.stage || promotion.state != State::kWaiting)
+            continue;
+        const auto lock = SandboxLock::attempt(drivingLock(parts_.state, promotion.id));
+        if (!lock || find(promotion.id)->state != State::kWaiting) continue;
+        parts_.store.write([&](Writer& writer) {
+            writer.movePromotion({.promotion = promotion.id,
+                                  .from = State::kWaiting,
+                                  .to = State::kSuperseded,
+                                  .reason = promotionHandle(there.id) + " brought it in",
+                                  .replacedBy = there.id},
+                                 writer.actor(parts_.actor));
+        });
+        lock->removeFile();
+    }
+}
+
+// One that cannot be driven must not be in the way of all that come after it.
+void Engine::endUndriven(const Promotion& promotion, const std::string& why) {
+    if (find(promotion.id)->state != State::kWaiting) return;
+    parts_.store.write([&](Writer& writer) {
+        writer.movePromotion({.promotion = promotion.id,
+                              .from = State::kWaiting,
+                              .to = State::kCancelled,
+                              .cause = Cause::kErrored,
+                              .reason = "it was its turn, and " + why},
+                             writer.actor(parts_.actor));
+    });
+}
+
+std::optional<StageReport> Engine::drivenElsewhere(std::int64_t change, const std::string& stage) const {
+    const Records& records = parts_.store.records();
+    const auto newest = records.change(change);
+    for (const Promotion& promotion : records.unfinished(project_.id)) {
+        const bool isSame = promotion.change == change && promotion.stage == stage && !promotion.undoes && newest &&
+                            promotion.revision == newest->revision;
+        if (isSame && isUnderWay(promotion.state) && SandboxLock::holder(drivingLock(parts_.state, promotion.id)))
+            return StageReport{.promotion = promotion, .reason = "another process drives it"};
+    }
+    return std::nullopt;
+}
+
+StageReport Engine::enterInTurn(std::int64_t change, const std::string& name, PromoteWish& wish,
+                                std::vector<StageReport>& others, const EngineProgress& progress,
+                                const std::stop_token& cancel) {
+    StageReport report = enter(change, name, wish, progress, cancel);
+    std::vector<std::int64_t> tried;
+    // It has its place by now. Those before it that nobody drives would wait for ever if nobody did.
+    while (waitsForItsTurn(report) && !cancel.stop_requested()) {
+        auto other = driveNext(stageNamed(project_, name), tried, placeOf(parts_.store.records(), report.promotion),
+                               progress, cancel);
+        if (!other) break;
+        others.push_back(std::move(*other));
+        report = enter(change, name, wish, progress, cancel);
+    }
+    return report;
+}
+
+std::vector<StageReport> Engine::driveReady(const EngineProgress& progress, const std::stop_token& cancel) {
+    std::vector<StageReport> reports;
+    for (const Stage& stage : project_.pipeline.stages) {
+        std::vector<std::int64_t> tried;
+        while (!cancel.stop_requested()) {
+            auto report = driveNext(stage, tried, std::nullopt, progress, cancel);
+            if (!report) break;
+            reports.push_back(std::move(*report));
+        }
+    }
+    return reports;
+}
+
+// Whoever asked for it is who the gates are told of, not whoever happens to drive it.
+std::optional<StageReport> Engine::driveNext(const Stage& stage, std::vector<std::int64_t>& tried,
+                                             std::optional<std::int64_t> before, const EngineProgress& progress,
+                                             const std::stop_token& cancel) {
+    const Records& records = parts_.store.records();
+    for (const Promotion& promotion : lineOf(records, project_.id, stage.name)) {
+        if (isUnderWay(promotion.state)) return std::nullopt;
+        if (std::find(tried.begin(), tried.end(), promotion.id) != tried.end()) continue;
+        if (before && placeOf(records, promotion) >= *before) break;
+        tried.push_back(promotion.id);
+        if (!isReady(standing(promotion.change, stage.name).gates)) continue;
+        Drive drive(project_, parts_, stage, progress, cancel);
+        drive.actFor(records.movedBy(promotion.id).value_or(Actor{ActorKind::kAgent, ""}));
+        try {
+            if (auto report = drive.goOnWaiting(promotion.change)) return report;
+        } catch (const Error& e) {
+            if (e.code() != ErrorCode::kBusy) endUndriven(promotion, e.what());
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace gradus
