@@ -88,7 +88,10 @@ std::string readInput(const Context& context) {
 
 std::string textOf(const Context& context, const std::string& file, std::string_view what) {
     if (file == "-") return readInput(context);
-    return readSmallFile(context.host.directory() / file, kLongestPatch, what);
+    const std::filesystem::path path = context.host.directory() / file;
+    if (!std::filesystem::exists(std::filesystem::symlink_status(path)))
+        throw usageError("submit", fmt::format("there is no file {}", printable(path.native())));
+    return readSmallFile(path, kLongestPatch, what);
 }
 
 // A list of files begins with a bracket, which no patch does.

@@ -206,7 +206,12 @@ Result logs(Service& service, Context& context) {
             showLog(service, context, story.checks[shown]);
         }
         const bool over = isFinal(story.promotion.state) || story.promotion.state == PromotionState::kWaiting;
-        if (over || !context.arguments.flag("follow") || interrupt.token().stop_requested()) return result;
+        if (over || !context.arguments.flag("follow") || interrupt.token().stop_requested()) {
+            if (shown == 0)
+                context.progress.text(
+                    fmt::format("no check has said anything about {}", promotionHandle(promotion.id)));
+            return result;
+        }
         std::this_thread::sleep_for(kLookAgain);
     }
 }

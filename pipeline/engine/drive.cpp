@@ -50,6 +50,13 @@ Digest provenBy(const std::vector<CheckReport>& reports) {
     return evidenceOver(evidence);
 }
 
+/// When the oldest answer was given.
+Time oldest(const std::vector<CheckReport>& reports, Time now) {
+    for (const CheckReport& report : reports)
+        if (report.reused) now = std::min(now, report.reused->at);
+    return now;
+}
+
 }  // namespace
 
 CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase) {
@@ -66,13 +73,6 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
             .asked = report.asked,
             .definition = report.definition,
             .reused = report.reused ? std::optional(report.reused->result.promotion) : std::nullopt};
-}
-
-/// When the oldest answer was given.
-Time oldest(const std::vector<CheckReport>& reports, Time now) {
-    for (const CheckReport& report : reports)
-        if (report.reused) now = std::min(now, report.reused->at);
-    return now;
 }
 
 fs::path drivingLock(const StateDirectory& state, std::int64_t promotion) {
@@ -385,7 +385,7 @@ TargetClaim Drive::claim() const {
 
 // What decides what git runs or fetches is written on a person's word: who promotes it, or who approved it.
 bool Drive::isAnsweredFor(const Footing& footing) const {
-    if (parts_.actor.kind == ActorKind::kPerson) return true;
+    if (promoter_.value_or(parts_.actor).kind == ActorKind::kPerson) return true;
     const Decision decision = decideOn(factsOf(footing));
     return std::any_of(decision.approvals.begin(), decision.approvals.end(),
                        [](const ApprovalAnswer& approval) { return approval.counts; });

@@ -98,7 +98,7 @@ std::vector<VerifiedFact> verifiedFacts(const EngineProject& project, const Reco
     std::vector<VerifiedFact> facts;
     for (const Promotion& promotion : history.all()) {
         if (!history.isYes(promotion)) continue;
-        VerifiedFact fact{promotion.stage, change.revision, promotion.movedAt, std::nullopt, {}};
+        VerifiedFact fact{promotion.stage, change.revision, promotion.movedAt, std::nullopt, {}, promotion.id};
         if (auto revocation = history.revoked(promotion)) {
             fact.revokedAt = revocation->at;
             fact.revokedBecause = std::move(revocation->because);

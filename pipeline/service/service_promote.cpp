@@ -5,6 +5,7 @@
 #include "pipeline/service/service.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -135,6 +136,10 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
         } else if (const auto newest = records.promotionsIn(*project, *words, 1); !newest.empty()) {
             return newest.front();
         }
+        const auto pipeline = pipelineOf(records.trustedRules(*project));
+        if (pipeline && pipeline->findStage(*words) != nullptr)
+            throw Error(ErrorCode::kNotFound, "nothing was ever brought into {}", printable(*words))
+                .hint("`gradus status` shows what every stage holds");
         throw fail();
     }
     const auto newest = records.promotionsIn(*project, std::nullopt, 1);

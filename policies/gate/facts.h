@@ -61,13 +61,14 @@ struct ApprovalFact {
     std::optional<std::int64_t> usedBy;  ///< the promotion that applied something on its strength
 };
 
-/// The answer of an earlier stage about one revision. In the order in which they were given; the last one counts.
+/// The answer of an earlier stage about one revision. Of several the last one counts.
 struct VerifiedFact {
     std::string stage;
     std::int64_t revision = 1;
     Time at{};
     std::optional<Time> revokedAt;  ///< by a failed re-check, a veto or tightened rules
     std::string revokedBecause;
+    std::int64_t promotion = 0;  ///< that gave it: a clock may go back, these only grow
 };
 
 /// The before checks of this stage, all passed.

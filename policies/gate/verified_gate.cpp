@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "policies/gate/gates.h"
 
@@ -8,11 +9,16 @@ namespace gradus {
 
 namespace {
 
-/// The last answer of that stage about this revision. In the order of the record: a clock may go back.
+/// The last answer of that stage about this revision; of two at once the one that was taken back.
 const VerifiedFact* latest(const Facts& facts, const std::string& stage) {
+    const auto order = [](const VerifiedFact& fact) {
+        return std::tuple(fact.promotion, fact.at, fact.revokedAt.has_value());
+    };
     const VerifiedFact* found = nullptr;
-    for (const VerifiedFact& fact : facts.verified)
-        if (fact.stage == stage && fact.revision == facts.change.revision) found = &fact;
+    for (const VerifiedFact& fact : facts.verified) {
+        if (fact.stage != stage || fact.revision != facts.change.revision) continue;
+        if (found == nullptr || order(fact) > order(*found)) found = &fact;
+    }
     return found;
 }
 

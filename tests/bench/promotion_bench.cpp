@@ -65,11 +65,14 @@ class Rig {
         double whole = 0;  ///< milliseconds of one promotion of a new change of one file
         double steps = 0;  ///< of these, from the first step in each stage to the last: the tree was looked at before
     };
-    Cost promote(const std::string& to = "sandbox") {
+    std::int64_t submit() {
         SubmitRequest request;
         request.source.files =
             fmt::format(R"([{{"relative_path": "new{}", "operation": "create", "new_content": "x"}}])", ++made_);
-        const auto submitted = service_->submit(project(), request);
+        return service_->submit(project(), request).change->id;
+    }
+    Cost promote(const std::string& to = "sandbox") { return promote(submit(), to); }
+    Cost promote(std::int64_t change, const std::string& to) {
         Engine& engine = service_->engine(project());
         using Steady = std::chrono::steady_clock;
         std::map<std::string, std::pair<Steady::time_point, Steady::time_point>> stages;
@@ -80,8 +83,7 @@ class Rig {
         };
         bool promoted = false;
         Cost cost;
-        cost.whole =
-            microseconds([&] { promoted = engine.promote(submitted.change->id, to, progress, {}).succeeded(); }) / 1000;
+        cost.whole = microseconds([&] { promoted = engine.promote(change, to, progress, {}).succeeded(); }) / 1000;
         for (const auto& [stage, time] : stages)
             cost.steps += std::chrono::duration<double, std::milli>(time.second - time.first).count();
         if (!promoted) note("a promotion did not succeed", "the figures mean nothing");
@@ -167,12 +169,47 @@ void benchSizes(const std::string& jail) {
         growth <= 1.5);
 }
 
+constexpr std::string_view kFourStages =
+    "[pipeline]\nname = \"bench\"\nstages = [\"sandbox\", \"local\", \"staging\", \"production\"]\n"
+    "[check.true]\nrun = \"/bin/true\"\n"
+    "[stage.staging]\ndriver = \"release-directory\"\npath = \"../staging\"\n"
+    "[stage.production]\ndriver = \"release-directory\"\npath = \"../production\"\n"
+    "[policy.local]\nextends = \"none\"\nfreshness = \"allow\"\nalone = [\"person\"]\n"
+    "[policy.staging]\nextends = \"none\"\nalone = [\"person\"]\n"
+    "[policy.production]\nextends = \"none\"\nalone = [\"person\"]\n";
+
+long peakMemory() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("VmHWM:")) return std::stol(line.substr(6));
+    return 0;
+}
+
+/// So many changes submitted, then each brought through four stages with a check in each. Every one that lands is one
+/// more file to look at; the tree is large enough for that to matter little.
+void benchMany(const std::string& jail) {
+    constexpr int kFew = 10;
+    constexpr int kMany = 1'000;
+    Rig rig(jail, 5 * kMany, kFourStages);
+    std::vector<std::int64_t> changes;
+    for (int i = 0; i < kMany; ++i) changes.push_back(rig.submit());
+    std::vector<double> costs;
+    for (const std::int64_t change : changes) costs.push_back(rig.promote(change, "production").whole);
+    const double first = median({costs.begin(), costs.begin() + kFew});
+    const double last = median({costs.end() - kFew, costs.end()});
+    note("1,000 changes through four stages",
+         fmt::format("{:.1f} ms each, {} MiB at most", median(costs), peakMemory() >> 10));
+    row("  the last ten against the first ten", fmt::format("{:.1f}, {:.1f} ms: {:.2f}x", last, first, last / first),
+        "<= 1.5x", last <= 1.5 * first);
+}
+
 }  // namespace
 
 void benchPromotion(const std::string& jail) {
     benchSteps(jail);
     benchStage(jail);
     benchSizes(jail);
+    benchMany(jail);
 }
 
 }  // namespace gradus::bench
