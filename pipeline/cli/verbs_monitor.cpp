@@ -88,7 +88,7 @@ std::vector<Verb> monitorVerbs(const OpenService& open) {
     return {
         {.words = "monitor",
          .group = Group::kPromote,
-         .summary = "keep the after checks of what was promoted running, and take back what fails",
+         .summary = "keep looking after what was promoted, take back what fails",
          .examples = {{"gradus monitor", "every stage that has a `monitor`, until its time is over"},
                       {"gradus monitor production --for 1h", "one of them, for a while"},
                       {"gradus monitor --for 0s", "one look at what is due"}},

@@ -414,7 +414,7 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .handler = withService(open, rollback)},
         {.words = "recover",
          .group = Group::kPromote,
-         .summary = "bring promotions to an end that a killed process left, and in what became ready",
+         .summary = "end what a killed process left, go on with what is ready",
          .examples = {{"gradus recover", "every target is wholly before or wholly after"}},
          .options = {kDryRun},
          .handler = withService(open, recover)},

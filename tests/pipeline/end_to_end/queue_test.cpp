@@ -222,6 +222,7 @@ TEST_P(Queue, WhoBringsSomethingInLooksFirst) {
     ASSERT_EQ(gradus({"promote", change("bad")}).exit, 0);
     const std::string next = change("next");
     health("test ! -e bad.txt");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until the next look is due
     const Ended ended = gradus({"promote", next});
     EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
     EXPECT_TRUE(has(ended.err, "p4 failed in production and was taken back by p")) << ended.err;
