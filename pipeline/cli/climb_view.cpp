@@ -277,7 +277,9 @@ void ClimbView::moved(const Promotion& promotion, const std::string& reason) {
     states_[promotion.stage] = promotion.state;
     if (!inPlace_)
         context_.progress.text(fmt::format("{} {}: {}{}", promotionHandle(promotion.id), promotion.stage,
-                                           nameOf(kPromotionStates, promotion.state),
+                                           promotion.undoes && promotion.state == State::kPromoted
+                                               ? "taken back"
+                                               : nameOf(kPromotionStates, promotion.state),
                                            reason.empty() ? "" : " (" + printable(reason) + ")"));
     repaint();
 }

@@ -120,6 +120,9 @@ std::string moved(const Telling& t) {
     std::string text = "it is " + to;
     for (const Row& row : kRows)
         if (nameOf(kPromotionStates, row.to) == to) text = row.text;
+    const bool isApplying = to == nameOf(kPromotionStates, PromotionState::kApplying);
+    if (const auto promotion = isApplying ? t.promotion() : std::nullopt; promotion && promotion->undoes)
+        text = "it is being taken back";
     const std::string& cause = t.event.fields.text("cause");
     if (cause != "proceeded" && cause != "passed") text += fmt::format(" ({})", cause);
     if (t.event.fields.has("attention")) text += ", but for edits that somebody made since";
@@ -129,6 +132,8 @@ std::string moved(const Telling& t) {
 std::string checked(const Telling& t) {
     const bool isAfter = t.event.fields.optionalText("phase") == "after";
     const std::string& verdict = t.event.fields.text("verdict");
+    if (const auto earlier = t.event.fields.optionalNumber("reused"))
+        return fmt::format("{} {}, as {} proved", t.event.fields.text("check"), verdict, promotionHandle(*earlier));
     return fmt::format("{}{} {} in {}{}", t.event.fields.text("check"),
                        isAfter ? ", asked of " + stageOf(t.event) + " itself," : "", verdict,
                        took(t.event.fields.number("wall-ms")), verdict == "passed" ? "" : because(t.event));

@@ -104,8 +104,9 @@ TEST_P(Trouble, WhatGitRunsIsWrittenOnAPersonsWord) {
 }
 
 TEST_P(Trouble, AReleaseThatWasWrittenIntoIsNotWhatWasChecked) {
-    rules("\"sandbox\", \"local\", \"production\"", release("checks = [\"after\"]\n") +
-                                             afterCheck("grep -q v3 app.txt && echo more >> app.txt; echo x >> cache"));
+    rules(
+        "\"sandbox\", \"local\", \"production\"",
+        release("checks = [\"after\"]\n") + afterCheck("grep -q v3 app.txt && echo more >> app.txt; echo x >> cache"));
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0) << "what is added is no part of it";
     const Ended ended = gradus({"promote", changed("echo v3 > app.txt"), "--json"});
     EXPECT_EQ(ended.exit, 5) << ended.out << ended.err;
