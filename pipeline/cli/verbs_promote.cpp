@@ -309,6 +309,13 @@ Result recover(Service& service, Context& context) {
 Result cancel(Service& service, Context& context) {
     const Promotion promotion =
         service.promotionNamed(context.host.directory(), context.arguments.positional("PROMOTION"));
+    if (context.arguments.flag("dry-run"))
+        return {.data = {{"promotion", promotionJson(promotion, "")}},
+                .text = isFinal(promotion.state)
+                            ? fmt::format("{} is {} and stays so\n", promotionHandle(promotion.id),
+                                          nameOf(kPromotionStates, promotion.state))
+                            : fmt::format("would stop {}, which is {}\n", promotionHandle(promotion.id),
+                                          nameOf(kPromotionStates, promotion.state))};
     const Promotion was = service.engine(context.host.directory()).cancel(promotion.id);
     const bool ended = was.state == PromotionState::kWaiting;
     return {.data = {{"promotion", promotionJson(*service.engine(context.host.directory()).find(promotion.id), "")}},
@@ -331,6 +338,12 @@ Result retry(Service& service, Context& context) {
 Result adopt(Service& service, Context& context) {
     const std::string stage = *context.arguments.positional("STAGE");
     Engine& engine = service.engine(context.host.directory());
+    if (context.arguments.flag("dry-run")) {
+        const std::string target = engine.targetOf(stage).native();
+        return {
+            .data = {{"stage", stage}, {"directory", target}},
+            .text = fmt::format("would take what is in {} as what {} holds\n", printable(target), printable(stage))};
+    }
     const HeldTree held = engine.adopt(stage);
     return {.data = {{"stage", stage}, {"directory", held.directory.native()}, {"tree", held.digest.hex()}},
             .text = fmt::format("{} holds what is in {} from now on\n", printable(stage),
@@ -430,12 +443,14 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .summary = "stop a promotion",
          .examples = {{"gradus cancel p3", "what it touched is restored"}},
          .positionals = {promotion},
+         .options = {kDryRun},
          .handler = withService(open, cancel)},
         {.words = "adopt",
          .group = Group::kPromote,
          .summary = "take what is in a stage's target as what it holds",
          .examples = {{"gradus adopt production", "before the first promotion, or after mending by hand"}},
          .positionals = {{"STAGE", "the stage"}},
+         .options = {kDryRun},
          .handler = withService(open, adopt)},
     };
 }

@@ -186,6 +186,12 @@ Result trust(Service& service, Context& context) {
                 .data = {{"diagnostics", Json::parse(diagnosticsJson(loaded.diagnostics))}},
                 .text = renderDiagnostics(loaded.diagnostics, context.paint.usesColour()),
                 .problem = Problem{"usage", "rules with errors cannot be trusted", "mend the places above"}};
+    if (context.arguments.flag("dry-run"))
+        return {
+            .data = {{"project", rules.root.native()}, {"rules", rules.onDisk->digest().hex()}, {"recorded", false}},
+            .text = fmt::format(
+                "{}\n{}", rules.state == RulesState::kTrusted ? "these rules are trusted already:" : "would trust:",
+                describeFiles(rules, *rules.onDisk))};
     if (rules.state != RulesState::kTrusted)
         if (auto no = declined(context, rules, loaded)) return *no;
     const TrustReport report = service.trust(context.host.directory(), by, rules.onDisk->digest());
@@ -231,7 +237,8 @@ std::vector<Verb> rulesVerbs(const OpenService& open) {
          .summary = "put this project's rules in force, as they are now",
          .examples = {{"gradus trust", "shows what would run, and asks"},
                       {"gradus trust --yes", "where there is no terminal"}},
-         .options = {{.name = "yes", .doc = "do not ask", .letter = 'y'}},
+         .options = {{.name = "yes", .doc = "do not ask", .letter = 'y'},
+                     {.name = "dry-run", .doc = "say what would happen, and do nothing"}},
          .onFrontPage = true,
          .handler = withService(open, trust)},
     };

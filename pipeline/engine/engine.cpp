@@ -203,6 +203,11 @@ Promotion Engine::cancel(std::int64_t id) {
     return promotion;
 }
 
+std::filesystem::path Engine::targetOf(const std::string& name) const {
+    const std::string path = stageNamed(project_, name).settings.text("path");
+    return path.empty() ? project_.root : (project_.root / path).lexically_normal();
+}
+
 HeldTree Engine::adopt(const std::string& name) {
     const Stage& stage = stageNamed(project_, name);
     const auto driver = parts_.driver(stage, {});

@@ -218,6 +218,8 @@ class Engine {
     Promotion cancel(std::int64_t promotion);
     /// What is there becomes what the stage holds.
     HeldTree adopt(const std::string& stage);
+    /// Where that lies: its directory, or the project where it has none of its own.
+    std::filesystem::path targetOf(const std::string& stage) const;
 
     std::optional<Promotion> find(std::int64_t promotion) const { return parts_.store.records().promotion(promotion); }
     const EngineProject& project() const { return project_; }

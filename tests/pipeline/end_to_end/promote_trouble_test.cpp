@@ -126,6 +126,22 @@ TEST_P(Trouble, ADryRunOfWhatIsNotSubmittedRecordsNothing) {
     EXPECT_EQ(events(), before);
 }
 
+TEST_P(Trouble, NoDryRunLeavesATrace) {
+    rules("\"sandbox\", \"local\", \"production\"", release());
+    shell(fmt::format("mkdir -p '{0}/current' && echo a > '{0}/current/app.txt'", production.native()));
+    ASSERT_EQ(gradus({"halt"}).exit, 0);
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 8);
+    edit("gradus.toml", bytesOf(project / "gradus.toml") + "[check.more]\nrun = \"true\"\n");
+    const std::int64_t before = events();
+    const std::string target = fingerprint(production);
+    EXPECT_TRUE(has(gradus({"adopt", "production", "--dry-run"}).out, "would take what is in " + production.native()));
+    EXPECT_TRUE(has(gradus({"cancel", "--dry-run"}).out, "would stop p1, which is waiting"));
+    EXPECT_TRUE(has(gradus({"trust", "--dry-run"}).out, "would trust:"));
+    EXPECT_EQ(events(), before);
+    EXPECT_EQ(fingerprint(production), target);
+    EXPECT_EQ(stateOf("p1"), "waiting");
+}
+
 TEST_P(Trouble, ACommitKeepsItsAuthorAndWhatItSays) {
     rules("\"local\"", "[stage.local]\ncommit = true\n");
     edit("app.txt", "v2\n");
