@@ -19,7 +19,7 @@ using S = PromotionState;
 using Contents = std::map<std::string, std::string>;
 
 constexpr std::array kStages{"sandbox", "local", "production"};
-constexpr int kShared = 3;
+constexpr unsigned kShared = 3;
 constexpr Milliseconds kHour{3'600'000};
 
 enum class Verb { kSubmit, kPromote, kBusy, kKill, kUndo, kApprove, kHold, kVeto, kHalt, kEdit, kClock, kAnswer };
@@ -184,7 +184,7 @@ class Run {
             "[[window]]\nstages = [\"production\"]\n"
             "deny = { cron = \"30 1 * * *\", for = \"2h\", timezone = \"Europe/Berlin\" }\n";
         Tree tree;
-        for (int i = 0; i < kShared; ++i) {
+        for (unsigned i = 0; i < kShared; ++i) {
             model_.project[shared(i)] = "base\n";
             tree[shared(i)] = file("base\n");
         }
