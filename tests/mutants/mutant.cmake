@@ -95,3 +95,16 @@ function(gradus_engine_mutant name test source)
     set_tests_properties(${program} PROPERTIES TIMEOUT 300 ENVIRONMENT GRADUS_TEST_MUTANT=yes
         PASS_REGULAR_EXPRESSION "FAILED  . ${test}")
 endfunction()
+
+# gradus_store_mutant(NAME TEST SOURCE old new [old new …]): the store's promises with the mutated SOURCE, of which TEST must
+# fail.
+function(gradus_store_mutant name test source)
+    gradus_mutate(store_${name} ${source} mutated ${ARGN})
+    set(program store_mutant_${name})
+    add_executable(${program} $<TARGET_OBJECTS:store_promises> ${mutated})
+    target_link_libraries(${program} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 GTest::gtest GTest::gtest_main
+        gradus::warnings)
+    add_test(NAME ${program} COMMAND ${program} --gtest_filter=${test})
+    set_tests_properties(${program} PROPERTIES TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
+        PASS_REGULAR_EXPRESSION "FAILED  . ${test}")
+endfunction()

@@ -20,6 +20,7 @@
 #include "store/model/clock.h"
 #include "store/model/error.h"
 #include "store/objects.h"
+#include "tests/support/error_of.h"
 
 namespace gradus {
 
@@ -95,22 +96,6 @@ inline std::string bytesOf(const std::filesystem::path& path) {
 inline std::size_t countIn(const std::filesystem::path& directory) {
     using Iterator = std::filesystem::directory_iterator;
     return static_cast<std::size_t>(std::distance(Iterator(directory), Iterator()));
-}
-
-/// The Error that `call` throws; none is a failure of the test.
-template <typename Call>
-Error errorOf(const Call& call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        return error;
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return Error(ErrorCode::kUsage, "nothing was thrown");
-}
-
-inline bool mentions(const Error& error, std::string_view words) {
-    return std::string_view(error.what()).find(words) != std::string_view::npos;
 }
 
 constexpr auto kNothingIsReferenced = [](const Digest&) { return false; };

@@ -1,6 +1,7 @@
 // Several that want into one stage: who is next, who is refused, and who ends without having had a turn.
 #include <gtest/gtest.h>
 
+#include "store/audit_query.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "tests/pipeline/engine/engine_rig.h"
@@ -181,6 +182,9 @@ TEST_F(EngineQueue, ALaterRevisionTakesThePlaceOfWhatWaits) {
     EXPECT_EQ(rig.store().records().promotion(old)->state, S::kSuperseded);
     EXPECT_EQ(rig.store().records().lastReason(old),
               fmt::format("c{}.2 took its place with p{}", first, now.promotion.id));
+    auto moves = queryEvents(rig.store().sql(), {.kind = EventKind::kPromotionMoved, .change = first});
+    std::erase_if(moves, [&](const Event& move) { return move.promotion != old; });
+    EXPECT_EQ(moves.back().fields.optionalNumber("by"), now.promotion.id) << "not only in words, which can be redacted";
     release(second);
     EXPECT_TRUE(promoted(second).succeeded());
 }

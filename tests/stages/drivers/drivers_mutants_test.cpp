@@ -16,6 +16,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutant{"switch_before_sync", "ReleaseDirectory.EverythingIsSyncedBeforeTheLinkIsSwitched"},
                     Mutant{"activate_skipped", "ReleaseDirectory.TellsActivateWhereItIsForwardAndBack"},
                     Mutant{"old_release_unread", "ReleaseDirectory.AnOldReleaseThatIsNotWhatItWasIsAProblem"},
+                    Mutant{"something_left", "ReleaseDirectory.AnEmptyStageIsSeededAndGoesBackToNothingAtAll"},
                     Mutant{"edits_dropped", "ReleaseDirectory.AReleaseThatSomebodyEditedIsKeptAndListed"},
                     Mutant{"branch_forced", "BranchStage.SomebodyWhoCommitsInBetweenWinsAndNothingIsLost"},
                     Mutant{"checked_out_unseen", "BranchStage.ABranchThatIsCheckedOutIsRefusedWithTheCure"},
