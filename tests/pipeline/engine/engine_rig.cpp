@@ -151,6 +151,13 @@ EngineParts EngineRig::parts(FileOperations& files) {
                 if (woken) woken();
             },
         .targetPatience = Milliseconds(200),
+        .run =
+            [this](const HostCommand& command) {
+                HostOutcome outcome = runOnHost(command);
+                if (ran) ran();
+                return outcome;
+            },
+        .environment = {"PATH=/usr/bin:/bin"},
     };
 }
 

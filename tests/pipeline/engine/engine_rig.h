@@ -61,6 +61,7 @@ class EngineRig {
     Milliseconds soak{0};
     Milliseconds monitor{0};
     std::function<void()> woken;  ///< whenever the engine has slept
+    std::function<void()> ran;    ///< whenever a step's command has ended
     std::string freshness = "recheck";
     std::string rollback = "automatic";
     std::string productionPolicy;  ///< further lines of it
