@@ -39,8 +39,8 @@ class Steps : public ClimbingProgram {
     }
     std::filesystem::path diary() const { return scratch / "diary"; }
     std::string told() { return shell("cat '" + diary().native() + "' 2>/dev/null | tr '\\n' ' '").out; }
-    std::string app(const std::filesystem::path& stage) { return readBytes(stage / "current/app.txt"); }
-    std::string bundle(const std::filesystem::path& stage) { return readBytes(stage / "current/dist/bundle"); }
+    std::string app(const std::filesystem::path& stage) { return test::bytesOf(stage / "current/app.txt"); }
+    std::string bundle(const std::filesystem::path& stage) { return test::bytesOf(stage / "current/dist/bundle"); }
 
     /// Every build has other bytes: the same bytes were built once.
     static constexpr const char* kBuild =
@@ -131,7 +131,7 @@ TEST_P(Steps, WhatWasBuiltComesIntoEveryReleaseOfTheSameTree) {
     EXPECT_EQ(bundle(staging), bundle(production));
     EXPECT_TRUE(has(bundle(staging), "v2\n"));
     EXPECT_EQ(std::filesystem::read_symlink(production / "current/dist/latest"), "bundle");
-    EXPECT_EQ(readBytes(project / "dist/bundle"), "left over");
+    EXPECT_EQ(test::bytesOf(project / "dist/bundle"), "left over");
     const Ended blame = gradus({"blame", "production", "dist/bundle"});
     EXPECT_EQ(blame.exit, 0) << blame.err;
     expectWhole();
