@@ -29,7 +29,7 @@ class StepsWorld {
             "case $GRADUS_ACTION in\n"
             "run) echo \"$GRADUS_STEP_KEY\" > {2}/$GRADUS_STEP;;\n"
             "undo) rm -f {2}/$GRADUS_STEP;;\n"
-            "probe) test -e {2}/$GRADUS_STEP;;\n"
+            "probe) test -e {2}/$GRADUS_STEP; exit;;\n"
             "esac\n"
             "[ ! -e {2}/../fail-$GRADUS_ACTION-$GRADUS_STEP ]\n",
             rig.production().native(), diaryFile().native(), place().native());
