@@ -7,6 +7,7 @@
 #include "store/race_records.h"
 #include "store/sandbox_projection.h"
 #include "store/stage_projection.h"
+#include "store/step_records.h"
 #include "store/watch_records.h"
 #include "store/word_projection.h"
 
@@ -94,13 +95,14 @@ void promotionMoved(Sql& sql, const Event& event) {
 void checkFinished(Sql& sql, const Event& event) {
     sql.run(
         "insert into check_result (seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, "
-        "asked, definition, reused) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "asked, definition, reused, outputs, built_of) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         event.seq, required(event.promotion, event, "promotion"), event.fields.text("check"),
         event.fields.text("verdict"), event.fields.digest("evidence"), event.fields.optionalNumber("exit"),
         event.fields.number("wall-ms"), event.fields.optionalDigest("log"),
         event.fields.optionalText("phase").value_or("before"), event.fields.optionalNumber("execution"),
         event.fields.optionalDigest("asked"), event.fields.optionalDigest("definition"),
-        event.fields.optionalNumber("reused"));
+        event.fields.optionalNumber("reused"), event.fields.optionalDigest("outputs"),
+        event.fields.optionalDigest("built-of"));
 }
 
 void payloadRedacted(Sql& sql, const Event& event) {
@@ -154,6 +156,7 @@ constexpr std::array kProjectors{
     Row{EventKind::kRaceStarted, projectRaceStarted},
     Row{EventKind::kRaceEnded, projectRaceEnded},
     Row{EventKind::kPromotionWatched, projectPromotionWatched},
+    Row{EventKind::kStepMoved, projectStepMoved},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

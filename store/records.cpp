@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kPromotionColumns =
     "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, target, "
-    "checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime from promotion ";
+    "checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps from promotion ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -62,6 +62,7 @@ Promotion promotionFromRow(const Sql::Call& row) {
     promotion.evidence = row.optionalDigest(17);
     promotion.opened = {promotion.openedAt, row.optionalText(18).value_or(""),
                         Milliseconds(row.optionalNumber(19).value_or(0))};
+    promotion.steps = row.optionalDigest(20);
     return promotion;
 }
 
@@ -73,7 +74,7 @@ std::vector<Promotion> allPromotions(Sql::Call rows) {
 
 constexpr std::string_view kCheckColumns =
     "select c.promotion, c.name, c.verdict, c.evidence, c.exit_code, c.wall_ms, c.log, c.phase, c.execution, p.text, "
-    "c.asked, c.definition, c.reused ";
+    "c.asked, c.definition, c.reused, c.outputs, c.built_of ";
 
 CheckResult checkFromRow(const Sql::Call& row) {
     CheckResult result;
@@ -90,6 +91,8 @@ CheckResult checkFromRow(const Sql::Call& row) {
     result.asked = row.optionalDigest(10);
     result.definition = row.optionalDigest(11);
     result.reused = row.optionalNumber(12);
+    result.outputs = row.optionalDigest(13);
+    result.builtOf = row.optionalDigest(14);
     return result;
 }
 
@@ -295,7 +298,29 @@ std::optional<EarlierProof> Records::earlierProof(std::int64_t project, const Di
                                     "? and e.at >= ? order by c.seq desc limit 1";
     auto row = sql()(kSql, asked, project, toMillis(since));
     if (!row.step()) return std::nullopt;
-    return EarlierProof{checkFromRow(row), fromMillis(row.number(13))};
+    return EarlierProof{checkFromRow(row), fromMillis(row.number(15))};
+}
+
+std::optional<EarlierProof> Records::builtBefore(std::int64_t project, const Digest& builtOf) const {
+    static const std::string kSql = std::string(kCheckColumns) +
+                                    ", e.at from check_result c join event e on e.seq = c.seq join promotion m on m.id "
+                                    "= c.promotion left join payload p on p.seq = c.seq where c.built_of = ? and "
+                                    "c.verdict = 'passed' and c.reused is null and c.outputs is not null and "
+                                    "m.project = ? order by c.seq desc limit 1";
+    auto row = sql()(kSql, builtOf, project);
+    if (!row.step()) return std::nullopt;
+    return EarlierProof{checkFromRow(row), fromMillis(row.number(15))};
+}
+
+// What is older is built again, should anybody ask for it: releases have their own copy.
+std::vector<Digest> Records::outputs() const {
+    auto rows = sql()(
+        "select distinct outputs from (select c.outputs, row_number() over (partition by m.project, c.name order by "
+        "c.seq desc) as age from check_result c join promotion m on m.id = c.promotion where c.outputs is not null and "
+        "c.reused is null) where age <= 20");
+    std::vector<Digest> out;
+    while (rows.step()) out.push_back(rows.digest(0));
+    return out;
 }
 
 StoreCounts Records::counts() const {
@@ -324,12 +349,15 @@ std::vector<Digest> Records::referencedObjects() const {
         "select change_set from revision union select base from revision union "
         "select log from check_result where log is not null union "
         "select checkpoint from promotion where checkpoint is not null union "
+        "select steps from promotion where steps is not null union "
+        "select log from step where log is not null union "
         "select change_set from sandbox where change_set is not null union "
         // Only the newest outputs are kept: every `try` makes some, and nobody would ever remove them.
         "select stdout from execution where stdout is not null and id > (select max(id) from execution) - 10000 union "
         "select stderr from execution where stderr is not null and id > (select max(id) from execution) - 10000");
     std::vector<Digest> out;
     while (rows.step()) out.push_back(rows.digest(0));
+    for (const Digest& digest : outputs()) out.push_back(digest);
     // Rules that are no longer in force are what older promotions were allowed by: the log must be able to show them.
     for (const Event& event : queryEvents(sql(), {.kind = EventKind::kRulesTrusted, .limit = kAll}))
         out.push_back(event.fields.digest("files"));

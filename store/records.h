@@ -13,6 +13,7 @@
 #include "store/race_records.h"
 #include "store/sandbox_records.h"
 #include "store/sql.h"
+#include "store/step_records.h"
 #include "store/watch_records.h"
 #include "store/word_records.h"
 
@@ -62,6 +63,10 @@ class Records {
     /// The newest yes of a before check to the same question in this project, not older than `since`; one that was
     /// itself taken from an earlier promotion does not count.
     std::optional<EarlierProof> earlierProof(std::int64_t project, const Digest& asked, Time since) const;
+    /// The newest run of a check in this project that built something of exactly this.
+    std::optional<EarlierProof> builtBefore(std::int64_t project, const Digest& builtOf) const;
+    /// The objects that list what checks built, of all projects.
+    std::vector<Digest> outputs() const;
     /// The promotion that one of its checks ran as this execution for.
     std::optional<std::int64_t> promotionOfExecution(std::int64_t execution) const;
     /// When promotions of changes that no person made ended in `end` in this stage, after `since`; undos do not count.
@@ -86,6 +91,7 @@ class Records {
     WordRecords words() const { return WordRecords(*sql_); }
     RaceRecords races() const { return RaceRecords(*sql_); }
     WatchRecords watches() const { return WatchRecords(*sql_); }
+    StepRecords steps() const { return StepRecords(*sql_); }
 
     StoreCounts counts() const;
     /// Every object that a row names, and the rules that were ever trusted. Objects named inside those objects are the

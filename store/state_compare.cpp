@@ -25,11 +25,11 @@ constexpr std::array kTables{
     TableQuery{
         "promotion",
         "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, "
-        "target, checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, seq "
+        "target, checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps, seq "
         "from promotion order by id"},
     TableQuery{"check_result",
                "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, asked, "
-               "definition, reused, seq from check_result order by seq"},
+               "definition, reused, outputs, built_of, seq from check_result order by seq"},
     TableQuery{
         "stage_state",
         "select project, stage, promotion, tree, stuck, attention, seq from stage_state order by project, stage"},
@@ -49,6 +49,9 @@ constexpr std::array kTables{
                "select seq, promotion, gate, actor, roles, given_at, seq from gate_override order by seq"},
     TableQuery{"race",
                "select id, project, actor, owner, outcome, change, started_at, ended_at, seq from race order by id"},
+    TableQuery{"step",
+               "select promotion, name, number, state, runs, exit_code, wall_ms, log, moved_at, seq from step "
+               "order by promotion, name"},
     TableQuery{"watch",
                "select promotion, phase, began_at, began_boot, began_uptime, counted_ms, gap_ms, looked_at, "
                "looked_boot, looked_uptime, ended, seq from watch order by promotion"},

@@ -30,6 +30,7 @@ struct PromotionIntent {
     Digest checkpoint;
     Digest tree;  ///< that its checks looked at
     std::optional<Digest> previousTree;
+    std::optional<Digest> steps = {};  ///< the object that lists them; nothing: there are none
 };
 
 /// One step of a promotion: it must stand at `from`, or nothing happens and an Error says so.

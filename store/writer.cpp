@@ -153,7 +153,8 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
         draft.fields.set("target", step.intent->target)
             .set("checkpoint", step.intent->checkpoint)
             .set("tree", step.intent->tree)
-            .setIfPresent("previous-tree", step.intent->previousTree);
+            .setIfPresent("previous-tree", step.intent->previousTree)
+            .setIfPresent("steps", step.intent->steps);
     draft.fields.setIfPresent("holds", step.tree);
     if (step.back) draft.fields.set("back", 1);
     if (step.attention) draft.fields.set("attention", 1);
@@ -173,6 +174,7 @@ void Writer::recordCheck(const CheckResult& result, ActorId by) {
     draft.fields.setIfPresent("execution", result.execution);
     draft.fields.setIfPresent("asked", result.asked).setIfPresent("definition", result.definition);
     draft.fields.setIfPresent("reused", result.reused);
+    draft.fields.setIfPresent("outputs", result.outputs).setIfPresent("built-of", result.builtOf);
     if (!result.reason.empty()) draft.payload = payload({{"reason", result.reason}});
     record(std::move(draft));
 }

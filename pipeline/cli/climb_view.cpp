@@ -55,6 +55,17 @@ std::string checkLine(const CheckReport& report, const Paint& paint) {
     return line + "\n";
 }
 
+/// "2 files built", "2 files as p3 built them".
+std::string outputsText(const StageReport& report) {
+    if (report.outputs == 0) return {};
+    const auto earlier = std::find_if(report.before.begin(), report.before.end(), [](const CheckReport& check) {
+        return check.reused && check.reused->result.outputs;
+    });
+    if (earlier == report.before.end()) return fmt::format("    {} built\n", counted(report.outputs, "file"));
+    return fmt::format("    {}, the same bytes as {} got\n", counted(report.outputs, "file"),
+                       promotionHandle(earlier->reused->result.promotion));
+}
+
 Json checkJson(const CheckReport& report, std::string_view phase) {
     Json json{{"check", report.check},
               {"phase", phase},
@@ -66,6 +77,7 @@ Json checkJson(const CheckReport& report, std::string_view phase) {
     if (report.answer.execution) json["execution"] = executionHandle(*report.answer.execution);
     if (report.log) json["log"] = report.log->hex();
     if (report.reused) json["reused_from"] = promotionHandle(report.reused->result.promotion);
+    if (const auto outputs = report.outputs()) json["outputs"] = outputs->hex();
     return json;
 }
 
@@ -87,7 +99,46 @@ std::string logTail(const CheckReport& report) {
     return text;
 }
 
+Style styleOf(StepState state) {
+    if (state == StepState::kDone) return Style::kGreen;
+    if (state == StepState::kUndone || state == StepState::kNotRun) return Style::kDim;
+    return isInDoubt(state) ? Style::kYellow : Style::kRed;
+}
+
+std::string_view markOf(StepState state) {
+    if (state == StepState::kDone) return "✓";
+    if (state == StepState::kUndone) return "↩";
+    if (state == StepState::kNotRun) return "·";
+    return isInDoubt(state) ? "?" : "✗";
+}
+
 }  // namespace
+
+Json stepJson(const StepRecord& step) {
+    Json json{{"step", step.name}, {"number", step.number}, {"state", nameOf(kStepStates, step.state)},
+              {"runs", step.runs}, {"reason", step.reason}, {"moved_at", formatTime(step.at)}};
+    if (step.exitCode) json["exit_code"] = *step.exitCode;
+    if (step.wallMs) json["wall_ms"] = *step.wallMs;
+    if (step.log) json["log"] = step.log->hex();
+    return json;
+}
+
+std::string stepText(const StepRecord& step, const Paint& paint) {
+    std::string line = fmt::format("  {} step {:<11} {:>7}", paint(styleOf(step.state), markOf(step.state)),
+                                   printable(step.name), step.wallMs ? seconds(*step.wallMs) : "");
+    if (step.state != StepState::kDone) line += fmt::format("  {}", nameOf(kStepStates, step.state));
+    if (!step.reason.empty()) line += ": " + printable(step.reason);
+    return line + "\n";
+}
+
+Json stepPlanJson(const StepPlan& step) {
+    return {{"step", step.name},
+            {"when", nameOf(kStepWhens, step.when)},
+            {"run", step.run},
+            {"undo", step.undo},
+            {"irreversible", step.irreversible},
+            {"idempotence", nameOf(kIdempotences, step.idempotence)}};
+}
 
 Json promotionJson(const Promotion& promotion, const std::string& reason) {
     Json json{{"id", promotionHandle(promotion.id)},
@@ -123,6 +174,9 @@ Json stageReportJson(const StageReport& report) {
     json["checks"] = Json::array();
     for (const CheckReport& check : report.before) json["checks"].push_back(checkJson(check, "before"));
     for (const CheckReport& check : report.after) json["checks"].push_back(checkJson(check, "after"));
+    json["steps"] = Json::array();
+    for (const StepRecord& step : report.steps) json["steps"].push_back(stepJson(step));
+    json["outputs"] = report.outputs;
     json["conflicts"] = Json::array();
     for (const MergeConflict& conflict : report.mergeConflicts)
         json["conflicts"].push_back({{"path", conflict.path}, {"detail", conflict.detail}});
@@ -166,6 +220,8 @@ std::string stageText(const StageReport& report, const Paint& paint) {
     std::string text = fmt::format("{} {:<12} {:<14} {}\n", paint(face.style, face.mark), printable(promotion.stage),
                                    state, promotionHandle(promotion.id));
     for (const CheckReport& check : report.before) text += checkLine(check, paint) + logTail(check);
+    text += outputsText(report);
+    for (const StepRecord& step : report.steps) text += stepText(step, paint);
     for (const CheckReport& check : report.after) text += checkLine(check, paint) + logTail(check);
     for (const MergeConflict& conflict : report.mergeConflicts)
         text += fmt::format("    {}: {}\n", printable(conflict.path), printable(conflict.detail));
@@ -207,6 +263,26 @@ Exit exitOf(const StageReport& report) {
     }
 }
 
+namespace {
+
+/// What a person can do about a stage that is stuck.
+std::string wayOut(const StageReport& report) {
+    const std::string id = promotionHandle(report.promotion.id);
+    const auto doubt = std::find_if(report.steps.begin(), report.steps.end(),
+                                    [](const StepRecord& step) { return isInDoubt(step.state); });
+    if (doubt != report.steps.end())
+        return fmt::format(
+            "stage {0} is closed. Look whether {1} was done, then say so: `gradus rollback {2} --done {1}` undoes it "
+            "with the rest, `gradus rollback {2} --not-done {1}` undoes only the rest",
+            report.promotion.stage, doubt->name, id);
+    return fmt::format(
+        "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
+        "hand, then `gradus adopt {0}`",
+        report.promotion.stage, id);
+}
+
+}  // namespace
+
 std::optional<Problem> problemOf(const StageReport& report) {
     const Promotion& promotion = report.promotion;
     if (report.succeeded()) return std::nullopt;
@@ -216,12 +292,7 @@ std::optional<Problem> problemOf(const StageReport& report) {
                                   promotion.undoes ? "was not taken back out of" : "did not enter", promotion.stage,
                                   problem.code, report.reason.empty() ? "" : " (" + report.reason + ")");
     problem.retryable = promotion.cause == Cause::kErrored || promotion.state == State::kWaiting;
-    if (promotion.state == State::kStuck)
-        problem.hint = fmt::format(
-            "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right "
-            "by "
-            "hand, then `gradus adopt {0}`",
-            promotion.stage, promotionHandle(promotion.id));
+    if (promotion.state == State::kStuck) problem.hint = wayOut(report);
     return problem;
 }
 
@@ -265,6 +336,7 @@ EngineProgress ClimbView::progress() {
     EngineProgress progress;
     progress.moved = [this](const Promotion& promotion, const std::string& reason) { moved(promotion, reason); };
     progress.waiting = [this](const StageReport& report, Time next) { waiting(report, next); };
+    progress.stepped = [this](const StepRecord& step) { stepped(step); };
     progress.checks.started = [this](const Check& check) { started(check.name); };
     progress.checks.finished = [this](const CheckReport& report) { finished(report); };
     progress.checks.output = [this](const Check&, Stream, std::string_view) { repaint(); };
@@ -310,6 +382,24 @@ void ClimbView::finished(const CheckReport& report) {
     if (!inPlace_)
         context_.progress.text(fmt::format("  {} {} {}", printable(report.check),
                                            nameOf(kCauses, report.answer.verdict), seconds(report.answer.wallMs)));
+    repaint();
+}
+
+void ClimbView::stepped(const StepRecord& step) {
+    const std::string name = "step " + step.name;
+    if (isInDoubt(step.state)) {
+        rows_.push_back({name, std::chrono::steady_clock::now(), std::nullopt, 0, {}});
+    } else if (const auto row =
+                   std::find_if(rows_.rbegin(), rows_.rend(), [&](const Row& r) { return r.name == name; });
+               row != rows_.rend()) {
+        const bool isWell = step.state == StepState::kDone || step.state == StepState::kUndone;
+        row->verdict = isWell ? Cause::kPassed : Cause::kFailed;
+        row->wallMs = step.wallMs.value_or(0);
+        row->reason = step.reason;
+    }
+    if (!inPlace_)
+        context_.progress.text(fmt::format("  {} {}{}", printable(name), nameOf(kStepStates, step.state),
+                                           step.reason.empty() ? "" : ": " + printable(step.reason)));
     repaint();
 }
 

@@ -10,6 +10,9 @@
 
 namespace gradus {
 
+Json stepJson(const StepRecord& step);
+std::string stepText(const StepRecord& step, const Paint& paint);
+Json stepPlanJson(const StepPlan& step);
 Json promotionJson(const Promotion& promotion, const std::string& reason);
 Json stageReportJson(const StageReport& report);
 Json climbJson(const Climb& climb);
@@ -60,6 +63,7 @@ class ClimbView {
     void waiting(const StageReport& report, Time next);
     void started(const std::string& check);
     void finished(const CheckReport& report);
+    void stepped(const StepRecord& step);
     void repaint();
     std::string header() const;
 

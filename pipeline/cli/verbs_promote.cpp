@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -64,6 +65,14 @@ Result climbResult(const Climb& climb, const Context& context) {
     return result;
 }
 
+/// ", builds dist/**".
+std::string outputsOf(const StagePlan& plan, const std::string& check) {
+    const auto found = plan.outputs.find(check);
+    return found == plan.outputs.end()
+               ? ""
+               : fmt::format(", builds {}", printable(fmt::format("{}", fmt::join(found->second, ", "))));
+}
+
 std::string planText(const StagePlan& plan, const Context& context) {
     std::string text = fmt::format("{}", context.paint(Style::kBold, plan.stage));
     if (plan.already) return text + ": already there\n";
@@ -74,7 +83,13 @@ std::string planText(const StagePlan& plan, const Context& context) {
     for (const MergeConflict& conflict : plan.mergeConflicts)
         text += fmt::format("  conflict  {}: {}\n", printable(conflict.path), printable(conflict.detail));
     for (const Conflict& conflict : plan.conflicts) text += fmt::format("  conflict  {}\n", describe(conflict));
-    for (const std::string& check : plan.checks) text += fmt::format("  check     {}\n", printable(check));
+    for (const std::string& check : plan.checks)
+        text += fmt::format("  check     {}{}\n", printable(check), outputsOf(plan, check));
+    for (const StepPlan& step : plan.steps)
+        text += fmt::format("  step      {}, {}{}\n", printable(step.name), nameOf(kStepWhens, step.when),
+                            step.irreversible   ? ", cannot be undone"
+                            : step.undo.empty() ? ", nothing to undo"
+                                                : "");
     for (const GateAnswer& gate : plan.gates.gates)
         if (isWaitedFor(gate)) text += fmt::format("  closed    {}\n", gateText(gate));
     return text;
@@ -86,6 +101,10 @@ Json planJson(const StagePlan& plan) {
     for (const PathChange& change : plan.changes.changes())
         json["paths"].push_back({{"path", change.path}, {"kind", nameOf(kChangeKinds, kindOf(change))}});
     json["merged"] = plan.mergedPaths;
+    json["steps"] = Json::array();
+    for (const StepPlan& step : plan.steps) json["steps"].push_back(stepPlanJson(step));
+    json["outputs"] = Json::object();
+    for (const auto& [check, patterns] : plan.outputs) json["outputs"][check] = patterns;
     json["conflicts"] = Json::array();
     for (const MergeConflict& conflict : plan.mergeConflicts)
         json["conflicts"].push_back({{"path", conflict.path}, {"detail", conflict.detail}});
@@ -139,6 +158,7 @@ PromoteWish wishOf(const Context& context) {
     if (!wish.overrides.empty() && reason.empty())
         throw usageError("promote", "--override needs a --reason: it is on record", "");
     if (wish.overrides.empty() && !reason.empty()) throw usageError("promote", "--reason is for --override", "");
+    if (const auto why = arguments.value("irreversible")) wish.overrides.push_back({Gate::kSteps, *why});
     if (arguments.flag("wait")) wish.patience = kPatience;
     wish.recheck = arguments.flag("recheck");
     if (const auto text = arguments.value("for")) {
@@ -212,15 +232,40 @@ Result apply(Service& service, Context& context) {
     return bring(service, context, context.arguments.positional("CHANGE"), to);
 }
 
+UndoWish undoWishOf(const Context& context) {
+    UndoWish wish;
+    wish.insist = context.arguments.value("insist");
+    for (const std::string& step : context.arguments.values("done")) wish.words.push_back({step, true});
+    for (const std::string& step : context.arguments.values("not-done")) wish.words.push_back({step, false});
+    return wish;
+}
+
+std::vector<Option> undoOptions() {
+    return {
+        {.name = "insist", .value = "REASON", .doc = "although a step cannot be undone: what it did stays"},
+        {.name = "done", .value = "STEP", .doc = "nobody saw the end of this step: it was done", .repeatable = true},
+        {.name = "not-done",
+         .value = "STEP",
+         .doc = "nobody saw the end of this step: it was not done",
+         .repeatable = true},
+        kDryRun};
+}
+
 Result rollBack(Service& service, Context& context, const Promotion& promotion) {
     const Interrupt interrupt;
-    if (context.arguments.flag("dry-run"))
-        return {.data = {{"promotion", promotionJson(promotion, "")}},
-                .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
-                                    changeHandle(promotion.change), promotion.stage)};
+    if (context.arguments.flag("dry-run")) {
+        Result result{.data = {{"promotion", promotionJson(promotion, "")}, {"steps", Json::array()}},
+                      .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
+                                          changeHandle(promotion.change), promotion.stage)};
+        for (const StepRecord& step : service.story(promotion.id).steps) {
+            result.data["steps"].push_back(stepJson(step));
+            result.text += stepText(step, context.paint);
+        }
+        return result;
+    }
     ClimbView view(context, {promotion.stage});
     Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
-    const StageReport report = engine.rollBack(promotion.id, view.progress(), interrupt.token());
+    const StageReport report = engine.rollBack(promotion.id, view.progress(), interrupt.token(), undoWishOf(context));
     view.clear();
     Result result;
     result.data = stageReportJson(report);
@@ -386,6 +431,9 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
                       .repeatable = true,
                       .choices = gateNames()},
                      {.name = "reason", .value = "TEXT", .doc = "with --override: why"},
+                     {.name = "irreversible",
+                      .value = "REASON",
+                      .doc = "consent to steps that cannot be undone, on record"},
                      kDryRun},
          .onFrontPage = true,
          .handler = withService(open, promote)},
@@ -415,15 +463,16 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .summary = "take the newest change back out of the work tree",
          .examples = {{"gradus undo", "every path as it was; what you edited since is kept"}},
          .positionals = {{"CHANGE", "a change or promotion; the newest otherwise", false}},
-         .options = {kDryRun},
+         .options = undoOptions(),
          .handler = withService(open, undo)},
         {.words = "rollback",
          .group = Group::kPromote,
          .summary = "take a change back out of a stage",
          .examples = {{"gradus rollback production", "to what it held before"},
-                      {"gradus rollback c2", "out of the stage it entered last"}},
+                      {"gradus rollback c2", "out of the stage it entered last"},
+                      {"gradus rollback p3 --not-done migrate", "a step that nobody saw the end of did not run"}},
          .positionals = {{"STAGE", "a stage, a change (c2) or a promotion (p3)"}},
-         .options = {kDryRun},
+         .options = undoOptions(),
          .handler = withService(open, rollback)},
         {.words = "recover",
          .group = Group::kPromote,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/text_table.h"
@@ -108,6 +109,8 @@ Json stagesJson(const StatusReport& report) {
                                      : Json();
         row["queue"] = queueJson(stage);
         row["monitor"] = stage.monitor ? monitorJson(*stage.monitor) : Json();
+        row["steps"] = Json::array();
+        for (const StepRecord& step : stage.steps) row["steps"].push_back(stepJson(step));
         row["stuck"] = stage.holds.stuck ? Json(promotionHandle(*stage.holds.stuck)) : Json();
         row["attention"] = stage.holds.attention ? Json(promotionHandle(*stage.holds.attention)) : Json();
         out.push_back(std::move(row));
@@ -166,6 +169,11 @@ std::string queueText(const StatusReport& report) {
                                 promotionHandle(stage.monitor->promotion), stage.stage,
                                 formatTime(stage.monitor->began.at), formatTime(stage.monitor->looked.at));
     }
+    for (const StageStatus& stage : report.stages)
+        for (const StepRecord& step : stage.steps)
+            text += fmt::format("{:<9} step {} of {} is {}{}\n", promotionHandle(step.promotion), printable(step.name),
+                                stage.stage, nameOf(kStepStates, step.state),
+                                isInDoubt(step.state) ? ": nobody saw its end yet" : "");
     for (const Promotion& promotion : report.unfinished)
         if (std::find(told.begin(), told.end(), promotion.id) == told.end()) line(promotion, "");
     return text;

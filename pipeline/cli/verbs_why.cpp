@@ -7,6 +7,7 @@
 
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/context.h"
+#include "pipeline/cli/counted.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/gate/explain.h"
@@ -31,6 +32,7 @@ Json resultJson(const CheckResult& check) {
     if (check.execution) json["execution"] = executionHandle(*check.execution);
     if (check.log) json["log"] = check.log->hex();
     if (check.reused) json["reused_from"] = promotionHandle(*check.reused);
+    if (check.outputs) json["outputs"] = check.outputs->hex();
     return json;
 }
 
@@ -105,6 +107,16 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
         result.data["checks"].push_back(resultJson(check));
         result.text += resultText(check, context.paint);
     }
+    for (const CheckResult& check : story.checks)
+        if (const auto built = service.builtBy(check); !built.empty()) {
+            result.data["built"][check.check] = built;
+            result.text += fmt::format("  built   {}: {}\n", printable(check.check), counted(built.size(), "file"));
+        }
+    result.data["steps"] = Json::array();
+    for (const StepRecord& step : story.steps) {
+        result.data["steps"].push_back(stepJson(step));
+        result.text += stepText(step, context.paint);
+    }
     for (const Hold& hold : story.holds) {
         result.data["hold"] = hold.reason.value_or("");
         result.text += holdText(hold);
@@ -174,21 +186,38 @@ Result why(Service& service, Context& context) {
     return result;
 }
 
-void showLog(Service& service, Context& context, const CheckResult& check) {
+void showText(Context& context, const std::string& title, const std::optional<std::string>& log,
+              const std::string& reason) {
     if (context.json) return;
-    context.lines.text(context.paint(
-        Style::kBold,
-        fmt::format("── {} ({}, {})", check.check, nameOf(kCheckPhases, check.phase), nameOf(kCauses, check.verdict))));
-    if (const auto log = service.logOf(check)) {
+    context.lines.text(context.paint(Style::kBold, "── " + title));
+    if (log) {
         for (std::size_t at = 0; at < log->size();) {
             const std::size_t end = std::min(log->find('\n', at), log->size());
             context.lines.text(printable(std::string_view(*log).substr(at, end - at)));
             at = end + 1;
         }
-    } else if (!check.reason.empty()) {
-        context.lines.text(printable(check.reason));
+    } else if (!reason.empty()) {
+        context.lines.text(printable(reason));
     }
     context.lines.flush();
+}
+
+void showLog(Service& service, Context& context, const CheckResult& check) {
+    showText(context,
+             fmt::format("{} ({}, {})", check.check, nameOf(kCheckPhases, check.phase), nameOf(kCauses, check.verdict)),
+             service.logOf(check), check.reason);
+}
+
+/// What steps printed comes last: the log of one is what it said last, and it may say more.
+void showSteps(Service& service, Context& context, const PromotionStory& story, Result& result) {
+    result.data["steps"] = Json::array();
+    for (const StepRecord& step : story.steps) {
+        Json json = stepJson(step);
+        json["text"] = service.logOf(step).value_or("");
+        result.data["steps"].push_back(std::move(json));
+        showText(context, fmt::format("step {} ({})", step.name, nameOf(kStepStates, step.state)), service.logOf(step),
+                 step.reason);
+    }
 }
 
 Result logs(Service& service, Context& context) {
@@ -207,7 +236,8 @@ Result logs(Service& service, Context& context) {
         }
         const bool over = isFinal(story.promotion.state) || story.promotion.state == PromotionState::kWaiting;
         if (over || !context.arguments.flag("follow") || interrupt.token().stop_requested()) {
-            if (shown == 0)
+            showSteps(service, context, story, result);
+            if (shown == 0 && story.steps.empty())
                 context.progress.text(
                     fmt::format("no check has said anything about {}", promotionHandle(promotion.id)));
             return result;

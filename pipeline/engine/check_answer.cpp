@@ -175,6 +175,16 @@ Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std
     return form.hash();
 }
 
+Digest buildDigest(const Check& check, const std::vector<std::string>& environment) {
+    Canonical form("gradus.build.1");
+    form.text(check.kind);
+    addSettings(form, check.settings);
+    const std::vector<std::string> passed = check.settings.list("env");
+    form.list(passed.size());
+    for (const std::string& name : passed) form.text(valueIn(environment, name));
+    return form.hash();
+}
+
 Digest hostEnvironmentDigest() { return Canonical("gradus.environment.1").text(kernel()).text("host").hash(); }
 
 }  // namespace gradus

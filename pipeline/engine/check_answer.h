@@ -18,6 +18,8 @@ CheckAnswer erroredBy(const std::exception& fault);
 
 /// What a check is, for its evidence: kind, settings, and what its stage and policy demand of it; of variables that are
 /// passed in, the values.
+/// Of a check that builds: the command and what it is given, whatever stage asks for it.
+Digest buildDigest(const Check& check, const std::vector<std::string>& environment);
 Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std::string>& environment);
 
 /// The same without the values: it changes with the rules alone.

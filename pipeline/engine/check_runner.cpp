@@ -11,6 +11,8 @@
 #include "pipeline/engine/check_schedule.h"
 #include "pipeline/engine/confinement.h"
 #include "plugins/host/host_command.h"
+#include "stages/sandbox/proofs.h"
+#include "store/model/canonical.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -58,6 +60,7 @@ class Round {
         : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {}
 
     std::vector<CheckReport> run(std::size_t atOnce) {
+        if (subject_.tree != nullptr && subject_.tree->source) lookForBuilds();
         if (subject_.tree != nullptr && subject_.tree->proven) lookForProofs();
         {
             std::vector<std::jthread> others;
@@ -73,7 +76,7 @@ class Round {
     void lookForProofs() {
         for (const std::string& name : subject_.stage.checks) {
             const Check& check = subject_.pipeline.checks.at(name);
-            if (check.when != CheckWhen::kBefore) continue;
+            if (check.when != CheckWhen::kBefore || builds(check)) continue;
             CommandRequest request;
             try {
                 request = confinedCheck(subject_.pipeline, subject_.stage, check, subject_.tree->project);
@@ -84,6 +87,30 @@ class Round {
             if (!asked) continue;
             asked_.emplace(name, *asked);
             if (auto proof = subject_.tree->proven(*asked)) proofs_.emplace(name, std::move(*proof));
+        }
+    }
+
+    static bool builds(const Check& check) { return check.settings.find("outputs") != nullptr; }
+
+    // What was built of the same tree in the same way comes along; running it again would give other bytes.
+    void lookForBuilds() {
+        for (const std::string& name : subject_.stage.checks) {
+            const Check& check = subject_.pipeline.checks.at(name);
+            if (check.when != CheckWhen::kBefore || !builds(check)) continue;
+            try {
+                const auto request = confinedCheck(subject_.pipeline, subject_.stage, check, subject_.tree->project);
+                const Digest of = Canonical("gradus.built.1")
+                                      .digest(subject_.tree->source())
+                                      .digest(buildDigest(check, around_.hostEnvironment))
+                                      .hash();
+                builtOf_.emplace(name, of);
+                leftOver_.emplace(name, subject_.tree->leftOver(check.settings.list("outputs")));
+                auto proof = subject_.tree->built ? subject_.tree->built(of, demanded(request)) : std::nullopt;
+                if (proof) proofs_.emplace(name, std::move(*proof));
+            } catch (const Error& e) {
+                builtOf_.erase(name);
+                unbuildable_.emplace(name, e);
+            }
         }
     }
 
@@ -125,6 +152,7 @@ class Round {
         report.evidence.environment = report.answer.environment.value_or(hostEnvironmentDigest());
         report.definition = checkDefinition(subject_.stage, check);
         if (const auto asked = asked_.find(check.name); asked != asked_.end()) report.asked = asked->second;
+        if (const auto of = builtOf_.find(check.name); of != builtOf_.end()) report.builtOf = of->second;
         keepLog(report);
         return report;
     }
@@ -177,9 +205,20 @@ class Round {
         request.cancel = subject_.cancel;
         request.live = [this, &check](Stream stream, std::string_view bytes) { tell(check, stream, bytes); };
         limitTime(check, request.limits);
+        if (const auto fault = unbuildable_.find(check.name); fault != unbuildable_.end()) throw Error(fault->second);
+        ResultingTree shown{tree.project, tree.directory, tree.leftOut, tree.changes};
+        if (const auto over = leftOver_.find(check.name); over != leftOver_.end())
+            shown.leftOut.insert(shown.leftOut.end(), over->second.begin(), over->second.end());
         const ExecutionReport report =
-            around_.sandboxes.runOver({tree.project, tree.directory, tree.leftOut, tree.changes}, request);
-        return answerOf(report, subject_.cancel.stop_requested());
+            around_.sandboxes.runOver(shown, request, {.patterns = check.settings.list("outputs")});
+        CheckAnswer answer = answerOf(report, subject_.cancel.stop_requested());
+        if (report.outputs) answer.outputs = around_.objects.put(report.outputs->encode());
+        // It ran and came to its end, but not to what it is there for.
+        if (answer.verdict == Cause::kPassed && !report.outputsFault.empty()) {
+            answer.verdict = Cause::kFailed;
+            answer.reason = report.outputsFault;
+        }
+        return answer;
     }
 
     CheckAnswer runOnHost(const Check& check, const std::vector<std::string>& words) {
@@ -249,6 +288,9 @@ class Round {
     std::map<std::string, CheckReport> reports_;
     std::map<std::string, Digest> asked_;
     std::map<std::string, EarlierProof> proofs_;
+    std::map<std::string, Digest> builtOf_;
+    std::map<std::string, std::vector<std::string>> leftOver_;
+    std::map<std::string, Error> unbuildable_;
     std::mutex showing_;
     std::mutex looking_;
 };

@@ -32,6 +32,13 @@ struct TreeUnderTest {
     Digest was;  ///< as it was just before the first check
     /// The answer that was given to the same question before, where one may count. Absent: every check is run.
     std::function<std::optional<EarlierProof>(const Digest& asked)> proven = {};
+    /// The resulting tree by its files alone, wherever it lies; asked only where something is built of it.
+    std::function<Digest()> source = {};
+    /// An earlier run that built something of exactly this, under guarantees that include these. Absent: every build is
+    /// run.
+    std::function<std::optional<EarlierProof>(const Digest& builtOf, const std::vector<Guarantee>&)> built = {};
+    /// What lies below, matches the patterns and is no part of the tree: left over from earlier builds.
+    std::function<std::vector<std::string>(const std::vector<std::string>& patterns)> leftOver = {};
 };
 
 /// One check's answer, ready to be recorded.
@@ -45,7 +52,10 @@ struct CheckReport {
     std::optional<Digest> asked = {};
     Digest definition = {};
     std::optional<EarlierProof> reused = {};  ///< it was not run: this is its answer
+    std::optional<Digest> builtOf = {};       ///< of a check with outputs: the tree and the definition
 
+    /// What it built, now or then.
+    std::optional<Digest> outputs() const { return reused ? reused->result.outputs : answer.outputs; }
     Digest fingerprint() const { return reused ? reused->result.evidence : evidence.fingerprint(); }
 };
 

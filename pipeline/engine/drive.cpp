@@ -53,8 +53,15 @@ Digest provenBy(const std::vector<CheckReport>& reports) {
 /// When the oldest answer was given.
 Time oldest(const std::vector<CheckReport>& reports, Time now) {
     for (const CheckReport& report : reports)
-        if (report.reused) now = std::min(now, report.reused->at);
+        // What was built does not age: it is the same bytes.
+        if (report.reused && !report.builtOf) now = std::min(now, report.reused->at);
     return now;
+}
+
+std::size_t filesAmong(const ChangeSet& outputs) {
+    return static_cast<std::size_t>(std::ranges::count_if(outputs.changes(), [](const PathChange& change) {
+        return change.after && change.after->type != EntryType::kDirectory;
+    }));
 }
 
 }  // namespace
@@ -72,7 +79,9 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
             .reason = report.answer.reason,
             .asked = report.asked,
             .definition = report.definition,
-            .reused = report.reused ? std::optional(report.reused->result.promotion) : std::nullopt};
+            .reused = report.reused ? std::optional(report.reused->result.promotion) : std::nullopt,
+            .outputs = report.outputs(),
+            .builtOf = report.builtOf};
 }
 
 fs::path drivingLock(const StateDirectory& state, std::int64_t promotion) {
@@ -157,7 +166,10 @@ void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) 
 }
 
 void Drive::arrive(const std::vector<Step>& steps) {
-    report_.promotion = *parts_.store.records().promotion(report_.promotion.id);
+    const Records& records = parts_.store.records();
+    report_.promotion = *records.promotion(report_.promotion.id);
+    if (report_.promotion.steps || report_.promotion.undoes)
+        report_.steps = records.steps().of(report_.promotion.undoes.value_or(report_.promotion.id));
     if (steps.empty()) return;
     report_.reason = steps.back().reason;
     if (isFinal(report_.promotion.state) && driving_) driving_->removeFile();
@@ -211,6 +223,8 @@ StageReport Drive::climbUp(std::int64_t change) {
     if (isClosed(change)) return report_;
     for (rounds_ = 0; rounds_ < kMostRounds; ++rounds_) {
         checked_.reset();
+        outputs_ = {};
+        source_.reset();
         Footing footing = look(change);
         if (!footing.merge.conflicts.empty()) {
             endStale(footing, conflictText(footing.merge.conflicts));
@@ -301,6 +315,7 @@ TreeUnderTest Drive::underTest(const Footing& footing) {
     tree.project = project_.root;
     tree.directory = footing.directory();
     if (footing.seed) tree.leftOut = footing.seed->leftOut;
+    if (footing.held) tree.leftOut = footing.held->outputs;
     tree.changes = footing.changes;
     tree.evidence.tree = footing.tree();
     tree.evidence.change = footing.changes.digest();
@@ -312,6 +327,7 @@ TreeUnderTest Drive::underTest(const Footing& footing) {
         tree.proven = [this, since = parts_.clock.now() - *within](const Digest& asked) {
             return parts_.store.records().earlierProof(project_.id, asked, since);
         };
+    addOutputs(tree, footing);
     return tree;
 }
 
@@ -325,6 +341,7 @@ Drive::Next Drive::check(const Footing& footing) {
         park(footing, "the tree moved while it was checked");
         return Next::kAgain;
     }
+    if (stage_.carriesOutputs) outputs_ = outputsOf(report_.before);
     checked_ = CheckedFact{provenBy(report_.before), project_.rules, oldest(report_.before, parts_.clock.now())};
     return rejectUnlessPassed(verdictOf(report_.before));
 }
@@ -399,6 +416,7 @@ StageChange Drive::stageChange(const Footing& footing) const {
         change.seed = footing.seed->directory;
         change.leftOut = footing.seed->leftOut;
     }
+    change.outputs = outputs_;
     change.title = footing.change.title.value_or("");
     change.message = footing.change.message;
     change.author = footing.change.author;
@@ -427,10 +445,13 @@ Drive::Next Drive::apply(const Footing& footing) {
     if (!report_.conflicts.empty()) return endRefused(footing);
     tidyTarget();
     const Checkpoint checkpoint = target_->checkpoint(change);
-    const PromotionIntent intent{target_->identity().canonical, parts_.objects.put(checkpoint.encode()), footing.tree(),
-                                 footing.held ? std::optional(footing.held->digest) : std::nullopt};
+    const PromotionIntent intent{
+        target_->identity().canonical, parts_.objects.put(checkpoint.encode()), footing.tree(),
+        footing.held ? std::optional(footing.held->digest) : std::nullopt,
+        stage_.steps.empty() ? std::nullopt : std::optional(parts_.objects.put(encodeSteps(stage_.steps)))};
     // The way back is on record before anything is touched: a crash in between must leave enough to undo.
     end({{.to = State::kApplying, .cause = Cause::kPassed, .intent = intent}}, used);
+    report_.outputs = filesAmong(outputs_);
     act(checkpoint);
     return Next::kEnd;
 }
@@ -443,6 +464,8 @@ void Drive::tidyTarget() {
 }
 
 void Drive::act(const Checkpoint& checkpoint) {
+    if (const auto trouble = stepsFor(report_.promotion, checkpoint).run(StepWhen::kBeforeSwitch, cancel_))
+        return rollBack(checkpoint, trouble->cause, trouble->reason);
     ApplyOutcome outcome;
     try {
         outcome = target_->apply(checkpoint);
@@ -451,7 +474,7 @@ void Drive::act(const Checkpoint& checkpoint) {
     }
     report_.notes.insert(report_.notes.end(), outcome.notes.begin(), outcome.notes.end());
     report_.conflicts = outcome.conflicts;
-    if (outcome.applied) return verify(checkpoint);
+    if (outcome.applied) return finishApplying(checkpoint);
     if (!outcome.failure.empty()) return rollBack(checkpoint, Cause::kFailed, outcome.failure);
     rollBack(checkpoint, Cause::kErrored, conflictText(outcome.conflicts));
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pipeline/engine/engine.h"
+#include "pipeline/engine/step_runner.h"
 #include "stages/drivers/target_lock.h"
 #include "stages/sandbox/sandbox_lock.h"
 
@@ -19,6 +20,8 @@ struct Footing {
     MergeResult merge;
 
     const std::filesystem::path& directory() const { return held ? held->directory : seed->directory; }
+    /// What was built and lies in the directory, but is no part of the tree.
+    std::vector<std::string> outputs() const { return held ? held->outputs : std::vector<std::string>(); }
     Digest base() const { return held ? held->digest : seed->digest; }
     /// The tree that comes out, as evidence knows it.
     Digest tree() const;
@@ -56,11 +59,12 @@ class Drive {
         std::string reason;
     };
     /// An undo of `promotion`, which is finished. After a failure the change is held, in the same commit.
-    StageReport undo(const Promotion& promotion, const std::optional<Failure>& failure = std::nullopt);
+    StageReport undo(const Promotion& promotion, const std::optional<Failure>& failure = std::nullopt,
+                     const UndoWish& wish = {});
     /// Goes on with one whose process is gone. Nothing: somebody drives it.
     std::optional<StageReport> recover(const Promotion& promotion);
     /// Takes back one that applied and waits for a person to say so.
-    StageReport giveUp(const Promotion& promotion, const std::string& reason);
+    StageReport giveUp(const Promotion& promotion, const std::string& reason, const UndoWish& wish);
 
   private:
     using State = PromotionState;
@@ -129,6 +133,20 @@ class Drive {
     bool isAsItWas(const Footing& footing) const;
     void tidyTarget();
     void act(const Checkpoint& checkpoint);
+    /// The steps of `promotion`, driven by this one.
+    StepRunner stepsFor(const Promotion& promotion, const Checkpoint& checkpoint);
+    void finishApplying(const Checkpoint& checkpoint);
+    void goOnApplying(const Checkpoint& checkpoint, const std::string& gone);
+    /// Nothing can be taken back: it stays as it is, and a person has to look.
+    void standStill(Cause cause, const std::string& reason, const std::string& why);
+    /// Everything in reverse: steps after the switch, the switch, steps before it.
+    RollbackOutcome restore(StepRunner& steps, const Checkpoint& checkpoint);
+    /// Throws Error(kNotAllowed) for a way back that nobody may take without a word.
+    void hear(StepRunner& steps, const Promotion& promotion, const UndoWish& wish);
+    ChangeSet outputsOf(const std::vector<CheckReport>& reports) const;
+    void addOutputs(TreeUnderTest& tree, const Footing& footing);
+    const Manifest& sourceOf(const Footing& footing);
+    std::optional<EarlierProof> builtBefore(const Digest& builtOf, const std::vector<Guarantee>& demanded) const;
     Next park(const Footing& footing, const std::string& reason);
     Next endStale(const Footing& footing, const std::string& reason);
     Next endRefused(const Footing& footing);
@@ -174,6 +192,9 @@ class Drive {
     int rounds_ = 0;
     std::vector<OverrideWish>* wishes_ = nullptr;
     bool asksAll_ = false;
+    bool insists_ = false;            ///< a person wants it back, although something of it stays
+    ChangeSet outputs_;               ///< what the before checks built, for the driver
+    std::optional<Manifest> source_;  ///< what the stage holds, by its files, once somebody asked
     std::optional<Actor> promoter_;
     bool entering_ = false;              ///< rather than taking something back: it has a place in the queue
     std::optional<Promotion> replaced_;  ///< waits, and ends with the commit that opens what takes its place

@@ -15,6 +15,11 @@ std::string keptText(const std::vector<Kept>& kept) {
     return text;
 }
 
+std::string insisted(const std::string& reason, const UndoWish& wish) {
+    if (!wish.insist) return reason;
+    return fmt::format("{}{}insisted on: {}", reason, reason.empty() ? "" : ", ", *wish.insist);
+}
+
 }  // namespace
 
 void Drive::verify(const Checkpoint& checkpoint) {
@@ -74,14 +79,15 @@ std::vector<CheckReport> Drive::lookAtRestored() {
 }
 
 void Drive::rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason) {
+    StepRunner steps = stepsFor(report_.promotion, checkpoint);
+    if (const auto trouble = steps.settleDoubts()) return standStill(cause, reason, trouble->reason);
+    const StepPlan* const step = insists_ ? nullptr : steps.irreversible();
+    if (step != nullptr)
+        return standStill(cause, reason,
+                          fmt::format("what step '{}' did cannot be undone, so a person has to decide", step->name));
     if (report_.promotion.state != State::kRollingBack)
         commit({{.to = State::kRollingBack, .cause = cause, .reason = reason}});
-    RollbackOutcome outcome;
-    try {
-        outcome = target_->rollback(checkpoint);
-    } catch (const Error& e) {
-        outcome.problems.emplace_back(e.what());
-    }
+    const RollbackOutcome outcome = restore(steps, checkpoint);
     report_.rollback = outcome;
     settleRollback(outcome);
 }
@@ -108,16 +114,19 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
            {.checks = again, .phase = CheckPhase::kAfter, .hold = hold});
 }
 
-StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason) {
+StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason, const UndoWish& wish) {
     take(promotion.id);
     report_.promotion = *parts_.store.records().promotion(promotion.id);
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                              {.patience = parts_.targetPatience, .takeOver = false});
-    rollBack(checkpointOf(report_.promotion), Cause::kCancelled, reason);
+    const Checkpoint checkpoint = checkpointOf(report_.promotion);
+    StepRunner steps = stepsFor(report_.promotion, checkpoint);
+    hear(steps, report_.promotion, wish);
+    rollBack(checkpoint, Cause::kCancelled, insisted(reason, wish));
     return report_;
 }
 
-StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>& failure) {
+StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>& failure, const UndoWish& wish) {
     Footing footing;
     footing.change = *parts_.store.records().change(promotion.change, promotion.revision);
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
@@ -128,31 +137,35 @@ StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>
         throw Error(ErrorCode::kNotAllowed, "{} is not what {} holds any more", promotionHandle(promotion.id),
                     stage_.name)
             .hint("see `gradus status`");
+    const Checkpoint checkpoint = checkpointOf(promotion);
+    // What is heard is said about that promotion: this one is not there yet.
+    report_.promotion.id = promotion.id;
+    StepRunner steps = stepsFor(promotion, checkpoint);
+    hear(steps, promotion, wish);
+    report_.promotion = {};
     const PromotionIntent intent{target_->identity().canonical, *promotion.checkpoint,
                                  promotion.tree.value_or(Digest{}), holds.tree};
-    std::vector<Step> steps{
-        {.to = State::kWaiting}, {.to = State::kChecking}, {.to = State::kApplying, .intent = intent}};
+    std::vector<Step> moves{{.to = State::kWaiting},
+                            {.to = State::kChecking},
+                            {.to = State::kApplying, .reason = insisted("", wish), .intent = intent}};
     std::optional<Hold> hold;
     if (failure) {
-        steps.back().cause = failure->cause;
-        steps.back().reason = failure->reason;
+        moves.back().cause = failure->cause;
+        moves.back().reason = failure->reason;
         report_.promotion.change = promotion.change;
         if (failure->cause == Cause::kFailed) hold = holdAfter(promotion.id, failure->reason);
     }
-    open(footing, promotion.id, steps, hold);
-    goBack(checkpointOf(promotion));
+    open(footing, promotion.id, moves, hold);
+    goBack(checkpoint);
     return report_;
 }
 
 // An undo that stands at applying: the way back of the promotion that it undoes is its way on.
 void Drive::goBack(const Checkpoint& checkpoint) {
     std::string reason = parts_.store.records().lastReason(report_.promotion.id).value_or("");
-    RollbackOutcome outcome;
-    try {
-        outcome = target_->rollback(checkpoint);
-    } catch (const Error& e) {
-        outcome.problems.emplace_back(e.what());
-    }
+    StepRunner steps = stepsFor(*parts_.store.records().promotion(*report_.promotion.undoes), checkpoint);
+    if (const auto trouble = steps.settleDoubts()) return standStill(Cause::kErrored, reason, trouble->reason);
+    const RollbackOutcome outcome = restore(steps, checkpoint);
     report_.rollback = outcome;
     if (!outcome.complete || !outcome.problems.empty()) {
         std::string problems;
@@ -214,14 +227,9 @@ void Drive::goOn(const Promotion& promotion) {
     if (promotion.undoes && promotion.state == State::kApplying) return goBack(checkpoint);
     if (promotion.undoes) return finish({});
     if (promotion.state == State::kRollingBack) return rollBack(checkpoint, promotion.cause, gone);
-    // Whatever is not wholly there goes back; what is goes on where it was.
+    if (promotion.state == State::kApplying) return goOnApplying(checkpoint, gone);
     if (target_->observe(checkpoint) != StageDriver::Observed::kAfter)
         return rollBack(checkpoint, Cause::kErrored, gone);
-    if (promotion.state == State::kApplying) {
-        const ApplyOutcome outcome = target_->apply(checkpoint);
-        if (!outcome.applied) return rollBack(checkpoint, Cause::kErrored, outcome.failure);
-        return verify(checkpoint);
-    }
     judgeAfter(checkpoint, lookAfter());
 }
 

@@ -32,6 +32,12 @@ void Drive::takeBack(const Checkpoint& checkpoint, Cause cause, const std::strin
         report_.reason = fmt::format("{}; the policy leaves taking it back to a person", reason);
         return;
     }
+    // Nobody's no: it goes on where it is when somebody goes on with it.
+    if (cause == Cause::kCancelled && stepsFor(report_.promotion, checkpoint).irreversible() != nullptr) {
+        report_.reason =
+            fmt::format("{}; it cannot be taken back, so it stays: `gradus recover` goes on with it", reason);
+        return;
+    }
     rollBack(checkpoint, cause, reason);
 }
 

@@ -100,6 +100,10 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
         if (ground.seed) entering.seed = ground.seed->directory;
         if (plan.mergeConflicts.empty()) plan.conflicts = parts_.driver(stage, {})->conflicts(entering);
         plan.checks = stage.checks;
+        plan.steps = stage.steps;
+        for (const std::string& check : stage.carriesOutputs ? stage.checks : std::vector<std::string>())
+            if (auto built = project_.pipeline.checks.at(check).settings.list("outputs"); !built.empty())
+                plan.outputs.emplace(check, std::move(built));
         const FactsRequest request{project_, sourcesNow(parts_), stage,       ground.change, ground.merge.merged,
                                    0,        ground.base,        std::nullopt};
         Facts facts = gatherFacts(request);
@@ -111,18 +115,19 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
     return plans;
 }
 
-StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, std::stop_token cancel) {
+StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, std::stop_token cancel,
+                             const UndoWish& wish) {
     const Records& records = parts_.store.records();
     const Promotion promotion = promotionOf(records, id);
     const Stage& stage = stageNamed(project_, promotion.stage);
-    if (promotion.state == State::kStuck) return freeStage(promotion, progress, cancel);
+    if (promotion.state == State::kStuck) return freeStage(promotion, progress, cancel, wish);
     if (promotion.undoes)
         throw Error(ErrorCode::kNotAllowed, "{} took something back, and that is not taken back itself",
                     promotionHandle(id))
             .hint("promote the change again: gradus promote " + changeHandle(promotion.change));
     Drive drive(project_, parts_, stage, progress, std::move(cancel));
     if (promotion.state == State::kVerifying || promotion.state == State::kSoaking)
-        return drive.giveUp(promotion, "a person took it back");
+        return drive.giveUp(promotion, "a person took it back", wish);
     if (promotion.state != State::kPromoted || !promotion.checkpoint)
         throw Error(ErrorCode::kNotAllowed, "{} is {}: there is nothing to take back", promotionHandle(id),
                     nameOf(kPromotionStates, promotion.state));
@@ -133,18 +138,19 @@ StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, st
                     promotionHandle(id))
             .hint(holds.promotion ? fmt::format("gradus rollback {}", promotionHandle(*holds.promotion))
                                   : "see `gradus status`");
-    return drive.undo(promotion);
+    return drive.undo(promotion, std::nullopt, wish);
 }
 
 // The way back that failed is gone again, by a row of its own: an end stays one.
-StageReport Engine::freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel) {
+StageReport Engine::freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel,
+                              const UndoWish& wish) {
     const Records& records = parts_.store.records();
     if (records.stageState(project_.id, stuck.stage).stuck != stuck.id)
         throw Error(ErrorCode::kNotAllowed, "{} is not stuck by {} any more", stuck.stage, promotionHandle(stuck.id))
             .hint("see `gradus status`");
     const Promotion undone = stuck.undoes ? promotionOf(records, *stuck.undoes) : stuck;
     Drive drive(project_, parts_, stageNamed(project_, stuck.stage), progress, cancel);
-    return drive.undo(undone);
+    return drive.undo(undone, std::nullopt, wish);
 }
 
 std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std::stop_token& cancel) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "stages/drivers/driver.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
+#include "store/model/step.h"
 #include "store/model/watch.h"
 #include "store/objects.h"
 #include "store/state_directory.h"
@@ -49,6 +51,8 @@ struct EngineProgress {
     };
     /// It waits for what opens by itself, and looks again then.
     std::function<void(const StageReport&, Time next)> waiting = [](const StageReport&, Time) {};
+    /// A step began or ended.
+    std::function<void(const StepRecord&)> stepped = [](const StepRecord&) {};
     CheckProgress checks;
 };
 
@@ -73,6 +77,9 @@ struct EngineParts {
     /// Waits so long, or until cancelled. A test's clock goes on by itself.
     std::function<void(Milliseconds, std::stop_token)> sleep;
     Milliseconds targetPatience{10'000};
+    /// Runs a command of the trusted rules on the host: a step.
+    std::function<HostOutcome(const HostCommand&)> run = [](const HostCommand& command) { return runOnHost(command); };
+    std::vector<std::string> environment = {};  ///< NAME=value: what such a command starts from
 };
 
 /// What one promotion came to.
@@ -87,6 +94,8 @@ struct StageReport {
     std::optional<RollbackOutcome> rollback;
     std::optional<Decision> gates;
     std::vector<std::string> notes;
+    std::vector<StepRecord> steps;  ///< that began, in order; of an undo, those of what it undoes
+    std::size_t outputs = 0;        ///< files that checks built and the stage got
 
     bool succeeded() const { return promotion.state == PromotionState::kPromoted; }
 };
@@ -95,6 +104,18 @@ struct StageReport {
 struct OverrideWish {
     Gate gate = Gate::kHold;
     std::string reason;
+};
+
+/// A person's word about a step that nobody saw the end of.
+struct StepWord {
+    std::string step;
+    bool isDone = false;
+};
+
+/// How something is taken back.
+struct UndoWish {
+    std::optional<std::string> insist;  ///< why, although something of it cannot be taken back
+    std::vector<StepWord> words;
 };
 
 /// How a change is brought up.
@@ -148,6 +169,8 @@ struct StagePlan {
     std::vector<MergeConflict> mergeConflicts;
     std::vector<Conflict> conflicts;
     std::vector<std::string> checks;
+    std::vector<StepPlan> steps;
+    std::map<std::string, std::vector<std::string>> outputs;  ///< by check: what it builds, where the stage takes it
     Decision gates;
 };
 
@@ -200,8 +223,10 @@ class Engine {
     std::vector<std::string> rolesOf(const Actor& actor) const;
 
     /// Takes a finished promotion back, one that waits for a person to, or tries again to where it is stuck. Asks no
-    /// gate. Throws Error(kNotAllowed) when another one has come after it.
-    StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel);
+    /// gate. Throws Error(kNotAllowed) when another one has come after it, when a step that cannot be undone has run
+    /// and nobody insists, and when only a person can say whether a step was done.
+    StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel,
+                         const UndoWish& wish = {});
     /// Brings what a dead process left to an end. What somebody drives right now is left alone; what cannot be ended
     /// now is reported with its fault, and keeps no other from its end.
     std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
@@ -241,7 +266,8 @@ class Engine {
                                          const std::stop_token& cancel);
     Climb climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                     const std::stop_token& cancel);
-    StageReport freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel);
+    StageReport freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel,
+                          const UndoWish& wish);
     std::optional<StageReport> recoverOne(const Promotion& promotion, const EngineProgress& progress,
                                           const std::stop_token& cancel);
     Decision decideOn(const Stage& stage, const Facts& facts) const;

@@ -6,6 +6,7 @@
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/word_facts.h"
 #include "policies/gate/consent.h"
+#include "stages/changes/source_tree.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
@@ -83,8 +84,9 @@ Ground groundOf(const EngineProject& project, const EngineParts& parts, const St
     if (!ground.held) ground.seed = parts.seed(*row);
     ground.base = ground.held ? ground.held->digest : ground.seed->digest;
     const ChangeSet wanted = ChangeSet::decode(parts.objects.readAll(row->changeSet, kMostChangeSet));
-    ground.merge = mergeOnto(wanted, DirectoryReader(ground.held ? ground.held->directory : ground.seed->directory),
-                             parts.objects);
+    const DirectoryReader whole(ground.held ? ground.held->directory : ground.seed->directory);
+    const std::vector<std::string> built = ground.held ? ground.held->outputs : std::vector<std::string>();
+    ground.merge = mergeOnto(wanted, PartialReader(whole, built), parts.objects);
     return ground;
 }
 

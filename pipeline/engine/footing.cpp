@@ -1,5 +1,6 @@
 #include "pipeline/engine/drive.h"
 #include "stages/changes/change_sources.h"
+#include "stages/changes/source_tree.h"
 #include "store/model/canonical.h"
 #include "store/model/error.h"
 
@@ -30,7 +31,8 @@ Footing Drive::look(std::int64_t change) {
     if (!footing.held) footing.seed = parts_.seed(*row);
     if (footing.seed) report_.notes.insert(report_.notes.end(), footing.seed->notes.begin(), footing.seed->notes.end());
     const ChangeSet wanted = ChangeSet::decode(parts_.objects.readAll(row->changeSet, kMostChangeSet));
-    footing.merge = mergeOnto(wanted, DirectoryReader(footing.directory()), parts_.objects);
+    const DirectoryReader whole(footing.directory());
+    footing.merge = mergeOnto(wanted, PartialReader(whole, footing.outputs()), parts_.objects);
     footing.changes = footing.merge.merged;
     report_.mergeConflicts = footing.merge.conflicts;
     return footing;
@@ -39,7 +41,8 @@ Footing Drive::look(std::int64_t change) {
 // A merge is a new revision: what is checked and applied is named by what it is, not by what it was made from.
 void Drive::revise(Footing& footing) {
     if (footing.merge.mergedPaths.empty()) return;
-    const ChangeSet kept = withContents(footing.changes, DirectoryReader(footing.directory()), parts_.objects);
+    const DirectoryReader whole(footing.directory());
+    const ChangeSet kept = withContents(footing.changes, PartialReader(whole, footing.outputs()), parts_.objects);
     const Digest changeSet = parts_.objects.put(kept.encode());
     const Digest base = parts_.objects.put(BaseFingerprint{{}, footing.base()}.encode());
     parts_.store.write([&](Writer& writer) {

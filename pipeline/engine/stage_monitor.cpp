@@ -156,9 +156,11 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
         record(true);
         return back;
     } catch (const Error& e) {
-        // Something newer came in by an instant, or is about to: what it is, the next look says.
+        // Something newer came in by an instant, or is about to: what it is, the next look says. Or it cannot be taken
+        // back without a person.
         if (e.code() != ErrorCode::kNotAllowed && e.code() != ErrorCode::kBusy) throw;
         state_.note += "; " + std::string(e.what());
+        record(false);
         return std::nullopt;
     }
 }

@@ -85,6 +85,7 @@ EngineParts EngineRoom::parts(const Surroundings& around) {
         .zones = [](const Pipeline& pipeline) { return readZones(pipeline); },
         .systemGroups = groupsOf,
         .sleep = sleepFor,
+        .environment = hostEnvironment_,
     };
 }
 

@@ -44,6 +44,10 @@ StageStatus stageStatus(const Records& records, std::int64_t project, const Stag
     status.driver = stage.driver;
     status.holds = records.stageState(project, stage.name);
     if (const auto newest = records.promotionsIn(project, stage.name, 1); !newest.empty()) status.newest = newest[0];
+    const auto concerned = status.holds.stuck                                ? status.holds.stuck
+                           : status.newest && !isFinal(status.newest->state) ? std::optional(status.newest->id)
+                                                                             : std::nullopt;
+    if (concerned) status.steps = records.steps().of(records.promotion(*concerned)->undoes.value_or(*concerned));
     if (!status.holds.promotion) return status;
     status.promotion = records.promotion(*status.holds.promotion);
     const auto watch = records.watches().watch(*status.holds.promotion);

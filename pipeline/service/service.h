@@ -76,6 +76,7 @@ struct StageStatus {
     std::optional<Promotion> newest;  ///< the last attempt to enter it
     std::vector<QueueEntry> queue;    ///< under way first, then in the order of their turns
     std::optional<Watch> monitor;     ///< of what it holds, while that is monitored
+    std::vector<StepRecord> steps;    ///< of the one that is under way or stuck there
 };
 
 struct StatusReport {
@@ -118,7 +119,8 @@ struct PromotionStory {
     Change change;
     std::string by;  ///< who made the change: "agent:fixer"
     std::vector<CheckResult> checks;
-    std::vector<Hold> holds;  ///< that are about its change, or its stage
+    std::vector<StepRecord> steps;  ///< of an undo, those of what it undoes
+    std::vector<Hold> holds;        ///< that are about its change, or its stage
     StageState stage;
 };
 
@@ -294,6 +296,9 @@ class Service {
     std::optional<Promotion> newestPromotion(std::int64_t change);
     /// What a check printed; nothing when it is not kept any more.
     std::optional<std::string> logOf(const CheckResult& check);
+    std::optional<std::string> logOf(const StepRecord& step);
+    /// What a check built: its files by path, or nothing once they are swept.
+    std::vector<std::string> builtBy(const CheckResult& check);
 
     /// The promotion whose check was this execution; nothing: none.
     std::optional<std::int64_t> promotionOfExecution(std::int64_t execution);

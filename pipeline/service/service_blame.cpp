@@ -24,6 +24,15 @@ bool touches(const ChangeSet& changes, const std::string& path) {
     });
 }
 
+/// A check built the path, and the promotion brought it in.
+bool builds(const Records& records, const Objects& objects, std::int64_t promotion, const std::string& path) {
+    for (const CheckResult& check : records.checkResults(promotion))
+        if (check.outputs && check.verdict == Cause::kPassed && objects.contains(*check.outputs) &&
+            touches(ChangeSet::decode(objects.readAll(*check.outputs, kMostChangeSet)), path))
+            return true;
+    return false;
+}
+
 Blame blameOf(const Records& records, const Promotion& promotion) {
     Blame blame{.promotion = promotion, .change = *records.change(promotion.change, promotion.revision)};
     for (const RevisionMaker& maker : records.words().makers(promotion.change))
@@ -54,6 +63,7 @@ Blame Service::blame(const fs::path& directory, const std::string& stage, const 
     for (; holder; holder = records.promotion(*holder)->previous) {
         const Promotion promotion = *records.promotion(*holder);
         if (!path) return blameOf(records, promotion);
+        if (builds(records, all, promotion.id, *path)) return blameOf(records, promotion);
         const auto change = records.change(promotion.change, promotion.revision);
         if (touches(ChangeSet::decode(all.readAll(change->changeSet, kMostChangeSet)), *path))
             return blameOf(records, promotion);

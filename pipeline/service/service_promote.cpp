@@ -161,6 +161,7 @@ PromotionStory Service::story(std::int64_t id) {
     if (const auto actor = records.actor(story.change.actor))
         story.by = fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name);
     story.checks = records.checkResults(id);
+    story.steps = records.steps().of(story.promotion.undoes.value_or(id));
     for (const Hold& hold : records.words().holds(story.promotion.project)) {
         const bool about = !hold.change || hold.change == story.promotion.change || hold.patch == story.change.patch;
         if (about && (!hold.stage || *hold.stage == story.promotion.stage)) story.holds.push_back(hold);
@@ -172,6 +173,20 @@ PromotionStory Service::story(std::int64_t id) {
 std::optional<std::string> Service::logOf(const CheckResult& check) {
     if (!check.log || !objects().contains(*check.log)) return std::nullopt;
     return objects().readAll(*check.log, kMostLog);
+}
+
+std::optional<std::string> Service::logOf(const StepRecord& step) {
+    if (!step.log || !objects().contains(*step.log)) return std::nullopt;
+    return objects().readAll(*step.log, kMostLog);
+}
+
+std::vector<std::string> Service::builtBy(const CheckResult& check) {
+    std::vector<std::string> paths;
+    const Objects all = objects();
+    if (!check.outputs || !all.contains(*check.outputs)) return paths;
+    for (const PathChange& built : ChangeSet::decode(all.readAll(*check.outputs, kMostLog)).changes())
+        if (built.after && built.after->type != EntryType::kDirectory) paths.push_back(built.path);
+    return paths;
 }
 
 }  // namespace gradus

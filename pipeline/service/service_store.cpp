@@ -31,6 +31,11 @@ std::unordered_set<Digest> liveObjects(const Records& records, const Objects& ob
             if (change.after) live.insert(change.after->digest);
         }
     }
+    for (const Digest& digest : records.outputs()) {
+        if (!objects.contains(digest)) continue;
+        for (const PathChange& built : ChangeSet::decode(objects.readAll(digest, kMostChangeSet)).changes())
+            live.insert(built.after->digest);
+    }
     for (const Digest& digest : records.checkpoints()) {
         if (!objects.contains(digest)) continue;
         for (const Digest& needed : Checkpoint::decode(objects.readAll(digest, kMostChangeSet)).objects)

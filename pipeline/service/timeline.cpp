@@ -7,6 +7,7 @@
 #include "policies/language/duration.h"
 #include "store/model/handle.h"
 #include "store/model/promotion.h"
+#include "store/model/step.h"
 
 namespace gradus {
 
@@ -209,6 +210,24 @@ std::string watched(const Telling& t) {
                        t.event.fields.text("phase"), t.event.fields.has("ended") ? ", which is over" : "",
                        gap == 0 ? "" : fmt::format("; {} in which they did not run do not count", took(gap)));
 }
+std::string stepMoved(const Telling& t) {
+    struct Line {
+        StepState to;
+        std::string_view text;
+    };
+    static constexpr std::array kLines{Line{StepState::kRunning, "begins"},
+                                       Line{StepState::kDone, "is done"},
+                                       Line{StepState::kFailed, "failed"},
+                                       Line{StepState::kNotRun, "did not run"},
+                                       Line{StepState::kUndoing, "is being undone"},
+                                       Line{StepState::kUndone, "is undone"},
+                                       Line{StepState::kUndoFailed, "could not be undone"}};
+    const auto to = fromName(kStepStates, t.event.fields.text("to"));
+    const auto* line = std::find_if(kLines.begin(), kLines.end(), [&](const Line& row) { return row.to == to; });
+    const auto millis = t.event.fields.optionalNumber("wall-ms");
+    return fmt::format("step {} {}{}{}", t.event.fields.text("step"), line == kLines.end() ? "moved" : line->text,
+                       millis ? fmt::format(" ({})", took(*millis)) : "", because(t.event));
+}
 
 struct Row {
     EventKind kind;
@@ -258,6 +277,7 @@ constexpr std::array kSentences{
     Row{EventKind::kRaceStarted, raceStarted},
     Row{EventKind::kRaceEnded, raceEnded},
     Row{EventKind::kPromotionWatched, watched},
+    Row{EventKind::kStepMoved, stepMoved},
 };
 static_assert(kSentences.size() == kEventKinds.size(), "every kind of event is told, or is said not to be");
 

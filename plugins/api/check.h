@@ -27,6 +27,7 @@ struct CheckAnswer {
     std::optional<Digest> environment;
     std::optional<std::int64_t> execution;  ///< e90, for one that ran in a sandbox
     std::int64_t wallMs = 0;
+    std::optional<Digest> outputs = {};  ///< an object: what it built, as additions to the tree (ChangeSet)
 };
 
 /// What a kind of check is given.

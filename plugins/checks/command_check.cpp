@@ -46,6 +46,13 @@ CheckKindWords commandCheckWords() {
              .documentation = "Where in the project it runs.",
              .example = "\"server\"",
              .fallback = "\".\""},
+            {.name = "outputs",
+             .type = ValueType::kGlobList,
+             .documentation = "Files that it builds in its sandbox, ignored ones too: they come into every release of "
+                              "the same tree as the same bytes; for another tree they are built again.",
+             .example = "[\"dist/**\"]",
+             .least = 1,
+             .most = 64},
             {.name = "interval",
              .type = ValueType::kDuration,
              .documentation = "Of one that comes after: the time between two runs while it keeps running; without it, "

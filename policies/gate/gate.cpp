@@ -34,6 +34,7 @@ constexpr std::array kTable{
     GateRow{Gate::kRisk, riskGate},
     GateRow{Gate::kBudget, budgetGate},
     GateRow{Gate::kAlone, aloneGate},
+    GateRow{Gate::kSteps, stepsGate},
     GateRow{Gate::kApprovals, approvalsGate},
 };
 

@@ -32,6 +32,7 @@ enum class Gate {
     kRisk,
     kBudget,
     kAlone,
+    kSteps,
     kApprovals,
 };
 
@@ -53,6 +54,7 @@ inline constexpr std::array kGates{
     Name<Gate>{Gate::kRisk, "risk"},
     Name<Gate>{Gate::kBudget, "budget"},
     Name<Gate>{Gate::kAlone, "alone"},
+    Name<Gate>{Gate::kSteps, "steps"},
     Name<Gate>{Gate::kApprovals, "approvals"},
 };
 

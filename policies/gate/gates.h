@@ -33,6 +33,7 @@ GateAnswer testsGate(const GateInput& input);
 GateAnswer riskGate(const GateInput& input);
 GateAnswer budgetGate(const GateInput& input);
 GateAnswer aloneGate(const GateInput& input);
+GateAnswer stepsGate(const GateInput& input);
 GateAnswer approvalsGate(const GateInput& input);
 
 GateAnswer open(Gate gate, std::string reason, std::string rule = {});

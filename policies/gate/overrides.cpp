@@ -35,6 +35,8 @@ const OverrideFact* overrideOf(const GateInput& input, Gate gate) {
 }  // namespace
 
 std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFact& fact) {
+    // Consent to what cannot be taken back is no override: the gate asks for it, and counts it itself.
+    if (gate == Gate::kSteps) return fact.by.kind == ActorKind::kPerson ? "" : "only a person consents";
     if (!contains(input.stage.policy.settings.list("overridable"), nameOf(kGates, gate)))
         return "the policy does not list it in `overridable`";
     if (fact.by.kind != ActorKind::kPerson) return "only a person overrides";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policies/language/policy_keys.h"
+#include "policies/language/step_keys.h"
 #include "policies/language/watch_keys.h"
 #include "store/model/error.h"
 
@@ -256,6 +257,7 @@ Section stageSection() {
              .fallback = "\"10m\"",
              .least = kSecond,
              .most = kDay},
+            stepRow(),
         }};
 }
 
@@ -373,9 +375,9 @@ Section roleSection() {
 }
 
 std::vector<Section> buildSections() {
-    return {pipelineSection(),    stageSection(),      checkSection(),   sandboxSection(), policySection(),
-            policyCheckSection(), approvalSection(),   riskSection(),    budgetSection(),  limitsSection(),
-            windowSection(),      windowTimeSection(), serviceSection(), roleSection()};
+    return {pipelineSection(), stageSection(),       stepSection(),       checkSection(),   sandboxSection(),
+            policySection(),   policyCheckSection(), approvalSection(),   riskSection(),    budgetSection(),
+            limitsSection(),   windowSection(),      windowTimeSection(), serviceSection(), roleSection()};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "policies/language/value.h"
 #include "store/model/digest.h"
+#include "store/model/step.h"
 
 namespace gradus {
 
@@ -36,6 +37,8 @@ struct Stage {
     EffectivePolicy policy;
     std::vector<std::string> checks;         ///< names, in an order in which every check comes after the ones it needs
     std::vector<std::string> monitorChecks;  ///< names of the after checks that keep running
+    std::vector<StepPlan> steps;             ///< around the switch, in order
+    bool carriesOutputs = false;             ///< takes what its before checks build, beside the tree
     Origin origin;
     Settings settings;
 };

@@ -85,6 +85,10 @@ void Resolver::judgeHostCheck(const Check& check) {
                         fmt::format("check '{}' runs after the stage was touched, and in a sandbox", check.name),
                         "nothing runs there to look at", "write on = \"host\", or when = \"before\"");
     if (!isOnHost) return;
+    if (const Value* outputs = check.settings.find("outputs"))
+        findings_.error(outputs->origin, "conflict",
+                        fmt::format("check '{}' builds outputs and runs on the host", check.name),
+                        "they are built in a sandbox, before the stage is touched", "remove it, or `on`");
     if (check.when == CheckWhen::kBefore)
         findings_.error(check.settings.find("when")->origin, "conflict",
                         fmt::format("check '{}' runs on the host before the stage is touched", check.name),

@@ -108,6 +108,7 @@ std::vector<Value> Resolver::wantedChecks(const Stage& stage, const DriverWords&
         for (const Value& item : own->items)
             if (const auto name = item.fields.find("name"); name != item.fields.end())
                 wanted.push_back(nameValue(name->second.text, name->second.origin));
+    addBuilders(wanted, driver);
     for (const Value& name : wanted) {
         const auto check = pipeline_.checks.find(name.text);
         if (driver.hasTarget || check == pipeline_.checks.end() || check->second.when == CheckWhen::kBefore) continue;
@@ -175,6 +176,7 @@ void Resolver::addStage(const Value& stageName) {
     stage.policy = policies_.effective(policyOf(stage.name, stage.settings));
     if (driver == nullptr) return;
     stage.driver = driver->name;
+    stage.carriesOutputs = driver->carriesOutputs;
     judgeTargetless(stage, *driver);
     refuseMissingDriverKeys(stage, *driver);
     if (!stage.settings.has("driver")) stage.settings.set("driver", nameValue(driver->name));
@@ -185,7 +187,9 @@ void Resolver::addStage(const Value& stageName) {
     }
     fillDefaults(stage.settings, stageRows(*driver), vocabulary_);
     resolveStageChecks(stage, *driver);
+    judgeOutputs(stage, *driver);
     resolveMonitor(stage);
+    resolveSteps(stage, *driver);
     pipeline_.stages.push_back(std::move(stage));
 }
 
@@ -211,6 +215,7 @@ void Resolver::addStages() {
     }
     buildGraph();
     for (const Value& name : listed->items) addStage(name);
+    judgeUncarried();
 }
 
 void Resolver::addWindows() {

@@ -36,6 +36,12 @@ class Resolver {
     void resolveStageChecks(Stage& stage, const DriverWords& driver);
     std::vector<Value> wantedChecks(const Stage& stage, const DriverWords& driver);
     void resolveMonitor(Stage& stage);
+    void resolveSteps(Stage& stage, const DriverWords& driver);
+    void judgeStep(const Stage& stage, const Value& step);
+    /// What earlier stages had built comes along, as far as the driver can carry it.
+    void addBuilders(std::vector<Value>& wanted, const DriverWords& driver) const;
+    void judgeOutputs(const Stage& stage, const DriverWords& driver);
+    void judgeUncarried();
     void judgeTargetless(const Stage& stage, const DriverWords& driver);
     void judgeAgainstPolicy(const Stage& stage, const Check& check);
     void refuseLoweredGuarantees(const Stage& stage, const Check& check);
@@ -53,6 +59,8 @@ class Resolver {
     Pipeline pipeline_;
     CheckGraph graph_;
     std::set<std::string> fileChecks_;
+    std::set<std::string> builders_;  ///< checks of the stages so far that build something
+    bool isCarried_ = false;          ///< some stage takes what they build
 };
 
 }  // namespace gradus

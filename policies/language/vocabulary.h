@@ -20,6 +20,8 @@ struct DriverWords {
     std::vector<std::string> stageNames = {};
     /// Whether something real is behind it: only then can it soak, or be looked at by a check afterwards.
     bool hasTarget = true;
+    /// Whether it brings what checks build into the stage, beside the tree itself.
+    bool carriesOutputs = false;
 };
 
 /// A kind of check, as the language sees it. Its first key names it: a check with that key is of this kind.

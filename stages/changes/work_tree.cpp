@@ -237,4 +237,12 @@ WorkTree readWorkTree(const WorkTreeRequest& request) {
     return result;
 }
 
+Manifest workTreeFiles(const WorkTreeRequest& request) {
+    WorkTree result;
+    StatCache cache(request.cache);
+    if (const auto tree = findWorkTree(request.project)) refuseForeign(*tree, request.project);
+    readManifest(request, cache, result);
+    return std::move(result.manifest);
+}
+
 }  // namespace gradus

@@ -36,4 +36,7 @@ struct WorkTreeRequest {
 /// they are read are read again; one that never stands still is an Error.
 WorkTree readWorkTree(const WorkTreeRequest& request);
 
+/// The files themselves, tracked and untracked, not ignored, whatever any commit says.
+Manifest workTreeFiles(const WorkTreeRequest& request);
+
 }  // namespace gradus

@@ -21,6 +21,10 @@ class CommandDriver final : public StageDriver {
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override { return copies_.held(); }
     std::optional<std::filesystem::path> shown() const override { return copies_.shown(); }
+    std::optional<Manifest> source() const override { return copies_.source(); }
+    StageTrees trees(const Checkpoint& checkpoint) const override {
+        return copies_.trees(CommandStep::decode(checkpoint).copies);
+    }
     HeldTree adopt() override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;

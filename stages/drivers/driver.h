@@ -31,6 +31,15 @@ struct TargetIdentity {
 struct HeldTree {
     std::filesystem::path directory;  ///< where it can be read; never to be written
     Digest digest;                    ///< another one whenever the tree is another
+    /// Paths in the directory that a check built: no part of the tree that a change is about. Directories that are
+    /// there only because of them are named, too.
+    std::vector<std::string> outputs = {};
+};
+
+/// Where the two trees of a promotion lie, as far as they lie anywhere by themselves. Never to be written.
+struct StageTrees {
+    std::optional<std::filesystem::path> next;      ///< prepared, whether it is shown yet or not
+    std::optional<std::filesystem::path> previous;  ///< what was shown before
 };
 
 /// What is to be brought in, and what a commit of it would say.
@@ -47,6 +56,9 @@ struct StageChange {
     std::vector<std::pair<std::string, std::string>> trailers;  ///< "Gradus-Change", "c12.1"
     std::vector<std::string> granted;                           ///< protected paths that the rules allow
     std::string handle;                                         ///< "c12.1", for what `activate` is told
+    /// What checks built of the resulting tree: additions to it, contents among the objects. Only for a driver that
+    /// carries such.
+    ChangeSet outputs = {};
 };
 
 struct ApplyOutcome {
@@ -99,6 +111,13 @@ class StageDriver {
 
     /// Where that tree lies, without a look at what is in it. Nothing: the stage is empty.
     virtual std::optional<std::filesystem::path> shown() const = 0;
+
+    /// The tree that it holds, without what was built: what held() is a digest of, as a value. Nothing: the stage is
+    /// empty, or only reading its directory tells.
+    virtual std::optional<Manifest> source() const { return std::nullopt; }
+
+    /// For commands that are run around apply().
+    virtual StageTrees trees(const Checkpoint& /*checkpoint*/) const { return {}; }
 
     /// What was promoted, is shown, and is not what it was any more, while nobody but us has anything to do there.
     virtual std::vector<Kept> departed(const Checkpoint& /*checkpoint*/) const { return {}; }

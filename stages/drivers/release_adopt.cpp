@@ -84,7 +84,7 @@ HeldTree ReleaseDirectoryDriver::adoptLinked(int root) {
             .hint("move that directory to " + layout_.releases().native() + "/1 and let current lead to releases/1");
     refuseUnshared(layout_, layout_.release(*id));
     const ReleaseHead head = remember(*id, recordOf(layout_, layout_.release(*id)));
-    return {layout_.release(*id), head.manifest};
+    return {layout_.release(*id), head.manifest, shelf_.outputs(*id)};
 }
 
 // The link is made where the directory will be, and then they change places: at every instant `current` leads to the
@@ -116,7 +116,10 @@ HeldTree ReleaseDirectoryDriver::adoptDirectory(int root, const Sighting& seen) 
 ReleaseHead ReleaseDirectoryDriver::remember(const std::string& id, const TreeRecord& record) {
     const std::string bytes = record.encode();
     context_.objects.put(bytes);
-    ReleaseHead head = shelf_.finish(id, bytes, record.manifest().digest(), toMillis(context_.clock.now()));
+    // What was built stays what was built, though somebody may have changed it.
+    std::vector<std::string> outputs = shelf_.outputs(id);
+    std::erase_if(outputs, [&](const std::string& path) { return record.find(path) == nullptr; });
+    ReleaseHead head = shelf_.finish(id, bytes, record.manifest().digest(), toMillis(context_.clock.now()), outputs);
     shelf_.setActivation({false, id});
     // Last: what has begun and is not finished would be thrown away.
     shelf_.begin(id);

@@ -82,10 +82,19 @@ ReleaseBase recordedBase(const ReleaseLayout& layout, const ReleaseShelf& shelf,
                          const std::string& stage) {
     ReleaseBase base{layout.release(head.id), shelf.record(head), false};
     const Departures departures = departuresOf(layout, base.record, base.directory, Scrutiny::kTouched);
-    if (departures.changed.empty()) return base;
+    if (departures.changed.empty()) {
+        base.record = withoutOutputs(std::move(base.record), shelf.outputs(head.id));
+        return base;
+    }
     throw Error(ErrorCode::kNotAllowed, "somebody changed the release in use, {}:{}", base.directory.native(),
                 shown(departures.changed))
         .hint(fmt::format("put it back, or take it as it is: gradus adopt {}", stage));
+}
+
+TreeRecord withoutOutputs(TreeRecord record, const std::vector<std::string>& outputs) {
+    const std::set<std::string> built(outputs.begin(), outputs.end());
+    std::erase_if(record.paths, [&](const RecordedPath& path) { return built.contains(path.path); });
+    return record;
 }
 
 Departures departuresOf(const ReleaseLayout& layout, const TreeRecord& record, const fs::path& release,

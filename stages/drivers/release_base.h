@@ -26,9 +26,12 @@ ReleaseBase seedBase(const ReleaseLayout& layout, const StageChange& change);
 bool isAboutTheTree(const Conflict& conflict);
 
 /// A release of the stage, as it was recorded. Throws Error(kNotAllowed) if somebody changed or removed something of it
-/// since; what was added to it is no part of the tree and stays behind.
+/// since; what was added to it is no part of the tree and stays behind, as does what was built.
 ReleaseBase recordedBase(const ReleaseLayout& layout, const ReleaseShelf& shelf, const ReleaseHead& head,
                          const std::string& stage);
+
+/// The tree that a change is about.
+TreeRecord withoutOutputs(TreeRecord record, const std::vector<std::string>& outputs);
 
 /// Where a release is not what was recorded. What is shared does not count.
 struct Departures {

@@ -22,19 +22,26 @@ void must(int error, std::string_view action, std::string_view path) {
     if (error != 0) throwFault(action, path, error);
 }
 
-Manifest changed(const TreeRecord& base, const ChangeSet& changes) {
+Manifest changed(const TreeRecord& base, const std::vector<ChangeSet>& steps) {
     std::map<std::string, Entry> entries;
     for (const RecordedPath& path : base.paths) entries[path.path] = path.entry;
-    for (const PathChange& change : changes.changes()) {
-        if (change.after)
-            entries[change.path] = *change.after;
-        else
-            entries.erase(change.path);
-    }
+    for (const ChangeSet& changes : steps)
+        for (const PathChange& change : changes.changes()) {
+            if (change.after)
+                entries[change.path] = *change.after;
+            else
+                entries.erase(change.path);
+        }
     std::vector<Manifest::Item> items;
     items.reserve(entries.size());
     for (auto& [path, entry] : entries) items.push_back({path, entry});
     return Manifest(std::move(items));
+}
+
+std::vector<std::string> pathsOf(const ChangeSet& changes) {
+    std::vector<std::string> paths;
+    for (const PathChange& change : changes.changes()) paths.push_back(change.path);
+    return paths;
 }
 
 }  // namespace
@@ -56,7 +63,7 @@ ReleaseHead ReleaseBuilder::build(const std::string& id, const ReleaseBase& base
     // the new release whole.
     must(context_.files.syncFileSystem(release.descriptor()), "sync", release.path().native());
     context_.objects.put(record);
-    return shelf_.finish(id, record, manifest.digest(), toMillis(context_.clock.now()));
+    return shelf_.finish(id, record, manifest.digest(), toMillis(context_.clock.now()), pathsOf(change.outputs));
 }
 
 void ReleaseBuilder::makeDirectory(const std::string& path) {
@@ -146,10 +153,19 @@ void ReleaseBuilder::copyBase(const std::string& id, const ReleaseBase& base) {
     must(context_.files.setMode(to.descriptor(), root.permissions() & 0777), "set the mode of", to.path().native());
 }
 
+// First the tree, then what was built of it: a path of both was refused before.
 Manifest ReleaseBuilder::applyTo(const fs::path& release, const ReleaseBase& base, const StageChange& change) {
+    const ChangeSet changes = write(release, change.changes, change.granted);
+    const ChangeSet outputs = write(release, change.outputs, pathsOf(change.outputs));
+    return changed(base.record, {changes, outputs});
+}
+
+ChangeSet ReleaseBuilder::write(const fs::path& release, const ChangeSet& changes,
+                                const std::vector<std::string>& granted) {
+    if (changes.empty()) return {};
     const fs::path journals = context_.state / "journals";
     TreeWriter writer(release, journals, context_.objects, context_.files, context_.random);
-    const Plan plan = writer.plan(change.changes, {change.granted});
+    const Plan plan = writer.plan(changes, {granted});
     const JournalRef journal = writer.seal(plan);
     const ApplyReport report = writer.apply(journal);
     if (!report.applied)
@@ -158,7 +174,7 @@ Manifest ReleaseBuilder::applyTo(const fs::path& release, const ReleaseBase& bas
             .hint("find out who, then try again");
     // Nobody will undo it: a release that is not wanted goes as a whole.
     JournalDirectory(journals, context_.files).remove(journal);
-    return changed(base.record, plan.changes);
+    return plan.changes;
 }
 
 }  // namespace gradus

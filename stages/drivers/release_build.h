@@ -29,6 +29,8 @@ class ReleaseBuilder {
     void linkShared(const TreeRoot& release);
     void copyBase(const std::string& id, const ReleaseBase& base);
     Manifest applyTo(const std::filesystem::path& release, const ReleaseBase& base, const StageChange& change);
+    ChangeSet write(const std::filesystem::path& release, const ChangeSet& changes,
+                    const std::vector<std::string>& granted);
 
     const DriverContext& context_;
     const ReleaseLayout& layout_;

@@ -148,7 +148,20 @@ std::optional<HeldTree> ReleaseDirectoryDriver::held() const {
             if (!now) throw;
         }
     }
-    return HeldTree{layout_.release(now->head.id), now->head.manifest};
+    return HeldTree{layout_.release(now->head.id), now->head.manifest, shelf_.outputs(now->head.id)};
+}
+
+std::optional<Manifest> ReleaseDirectoryDriver::source() const {
+    const auto now = current();
+    if (!now) return std::nullopt;
+    return withoutOutputs(shelf_.record(now->head), shelf_.outputs(now->head.id)).manifest();
+}
+
+StageTrees ReleaseDirectoryDriver::trees(const Checkpoint& checkpoint) const {
+    const ReleaseStep step = ReleaseStep::decode(checkpoint);
+    StageTrees trees{layout_.release(step.id), std::nullopt};
+    if (!step.previous.empty()) trees.previous = layout_.release(step.previous);
+    return trees;
 }
 
 std::optional<fs::path> ReleaseDirectoryDriver::shown() const {
@@ -158,14 +171,19 @@ std::optional<fs::path> ReleaseDirectoryDriver::shown() const {
 
 std::vector<Conflict> ReleaseDirectoryDriver::conflicts(const StageChange& change) const {
     std::vector<Conflict> found;
-    for (const PathChange& path : change.changes.changes())
-        if (layout_.isShared(path.path)) found.push_back({ConflictKind::kShared, path.path, "", "", {}});
+    for (const ChangeSet* changes : {&change.changes, &change.outputs})
+        for (const PathChange& path : changes->changes())
+            if (layout_.isShared(path.path)) found.push_back({ConflictKind::kShared, path.path, "", "", {}});
     const auto now = held();
+    // What was built before is not there when the next release is made.
+    const auto isBuilt = [&](const std::string& path) {
+        return now && std::ranges::find(now->outputs, path) != now->outputs.end();
+    };
     const fs::path base = now ? now->directory : change.seed.value_or(fs::path());
     if (!base.empty()) {
         const TreeWriter writer(base, context_.state / "journals", context_.objects, context_.files, context_.random);
         for (Conflict& conflict : writer.plan(change.changes, {change.granted}).conflicts)
-            if ((now || isAboutTheTree(conflict)) && !layout_.isShared(conflict.path))
+            if ((now || isAboutTheTree(conflict)) && !layout_.isShared(conflict.path) && !isBuilt(conflict.path))
                 found.push_back(std::move(conflict));
     }
     std::ranges::stable_sort(found, {}, &Conflict::path);
@@ -175,10 +193,12 @@ std::vector<Conflict> ReleaseDirectoryDriver::conflicts(const StageChange& chang
 Checkpoint ReleaseDirectoryDriver::checkpoint(const StageChange& change) {
     const auto now = current();
     if (!now) requireUntouched();
-    for (const PathChange& path : change.changes.changes())
-        if (layout_.isShared(path.path))
+    for (const ChangeSet* changes : {&change.changes, &change.outputs})
+        for (const PathChange& path : changes->changes()) {
+            if (!layout_.isShared(path.path)) continue;
             throw Error(ErrorCode::kNotAllowed, "nothing was written: {}",
                         describe(Conflict{ConflictKind::kShared, path.path, "", "", {}}));
+        }
     if (!layout_.open())
         throw Error(ErrorCode::kUsage, "{} is not there", layout_.root().native()).hint("lock the target first");
     ReleaseStep step{change.promotion, change.handle, freshId(context_, change.promotion), {}, std::nullopt, ""};

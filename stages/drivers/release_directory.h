@@ -35,6 +35,8 @@ class ReleaseDirectoryDriver final : public StageDriver {
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override;
     std::optional<std::filesystem::path> shown() const override;
+    std::optional<Manifest> source() const override;
+    StageTrees trees(const Checkpoint& checkpoint) const override;
     HeldTree adopt() override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;

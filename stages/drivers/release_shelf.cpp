@@ -21,10 +21,12 @@ namespace {
 constexpr std::string_view kHeadDomain = "gradus.release.1";
 constexpr std::string_view kMadeDomain = "gradus.made.1";
 constexpr std::string_view kActivationDomain = "gradus.activation.1";
+constexpr std::string_view kOutputsDomain = "gradus.release-outputs.1";
 constexpr std::string_view kBegun = ".begun";
 constexpr std::string_view kFiles = ".files";
 constexpr std::string_view kHead = ".release";
 constexpr std::string_view kShown = ".shown";
+constexpr std::string_view kOutputs = ".outputs";
 constexpr std::uint64_t kSmall = 1U << 20;
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 32;
 
@@ -53,8 +55,14 @@ std::optional<std::string> ReleaseShelf::get(const std::string& name, std::uint6
 void ReleaseShelf::begin(const std::string& id) { put(named(id, kBegun), ""); }
 
 ReleaseHead ReleaseShelf::finish(const std::string& id, const std::string& record, const Digest& manifest,
-                                 std::int64_t made) {
+                                 std::int64_t made, const std::vector<std::string>& outputs) {
     ReleaseHead head{id, manifest, sha256(record), made};
+    if (!outputs.empty()) {
+        Canonical list(kOutputsDomain);
+        list.list(outputs.size());
+        for (const std::string& path : outputs) list.text(path);
+        put(named(id, kOutputs), list.bytes());
+    }
     put(named(id, kFiles), record);
     Canonical out(kHeadDomain);
     out.text(id).digest(manifest).digest(head.record).number(made);
@@ -91,6 +99,16 @@ TreeRecord ReleaseShelf::record(const ReleaseHead& head) const {
     return TreeRecord::decode(*bytes);
 }
 
+std::vector<std::string> ReleaseShelf::outputs(const std::string& id) const {
+    std::vector<std::string> paths;
+    const auto bytes = get(named(id, kOutputs), kLarge);
+    if (!bytes) return paths;
+    CanonicalReader in(*bytes, kOutputsDomain);
+    for (std::uint64_t left = in.list(); left > 0; --left) paths.push_back(in.text());
+    in.end();
+    return paths;
+}
+
 std::vector<std::string> ReleaseShelf::begun() const {
     std::vector<std::string> ids;
     for (const std::string& name : namesBeneath(directory_.get(), SIZE_MAX))
@@ -101,7 +119,7 @@ std::vector<std::string> ReleaseShelf::begun() const {
 
 // The beginning last: without it nobody would look for the rest.
 void ReleaseShelf::forget(const std::string& id) {
-    for (const std::string_view suffix : {kShown, kHead, kFiles, kBegun}) drop(named(id, suffix));
+    for (const std::string_view suffix : {kShown, kHead, kOutputs, kFiles, kBegun}) drop(named(id, suffix));
     if (const int error = files_.sync(directory_.get())) throwFault("sync", path_.native(), error);
 }
 

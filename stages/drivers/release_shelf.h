@@ -40,12 +40,16 @@ class ReleaseShelf {
     /// Before a directory of that name is made: what has begun and is not finished can be thrown away.
     void begin(const std::string& id);
     /// The release is whole and durable.
-    ReleaseHead finish(const std::string& id, const std::string& record, const Digest& manifest, std::int64_t made);
+    /// `outputs`: the paths among those that a check built.
+    ReleaseHead finish(const std::string& id, const std::string& record, const Digest& manifest, std::int64_t made,
+                       const std::vector<std::string>& outputs);
     /// `current` leads to it: it is one of the releases that are kept.
     void show(const std::string& id);
     bool wasShown(const std::string& id) const;
     std::optional<ReleaseHead> head(const std::string& id) const;
     TreeRecord record(const ReleaseHead& head) const;
+    /// Paths of the release that a check built, and the directories that are there only because of them.
+    std::vector<std::string> outputs(const std::string& id) const;
     /// Everything that has begun, finished or not.
     std::vector<std::string> begun() const;
     void forget(const std::string& id);

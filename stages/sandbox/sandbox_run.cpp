@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "stages/sandbox/clone_view.h"
+#include "stages/sandbox/outputs.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
 
@@ -392,6 +393,17 @@ class LayerForNow {
     std::int64_t layer_;
 };
 
+void takeOutputs(const OutputRequest& wanted, const ResultingTree& tree, Sandbox& sandbox, std::size_t overlay,
+                 Objects objects, ExecutionReport& report) {
+    if (wanted.patterns.empty() || report.execution.verdict != Verdict::kOk) return;
+    try {
+        report.outputs = collectOutputs(sandbox.upper(overlay), tree, wanted, objects);
+    } catch (const Error& e) {
+        report.outputsFault = e.what();
+        if (!e.hint().empty()) report.outputsFault += "; " + e.hint();
+    }
+}
+
 // A stage's target is hidden, unless it is where the tree is shown.
 void showProjectAnyway(CloneRequest& clone) {
     std::erase_if(clone.hiddenPaths, [&](const fs::path& hidden) { return isWithin(clone.project, hidden); });
@@ -399,7 +411,8 @@ void showProjectAnyway(CloneRequest& clone) {
 
 }  // namespace
 
-ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandRequest& command) {
+ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandRequest& command,
+                                   const OutputRequest& outputs) {
     reap();
     const Confiner confiner = inside_->confinerFor(command);
     const Limits limits = insisted(command);
@@ -436,6 +449,7 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, record.id);
     notePlan(command, clone, plan, report);
+    takeOutputs(outputs, tree, *open, plan.projectOverlay, inside_->objects(), report);
     unfinished.isFinished();
     // Taken down while its end is recorded.
     open->beginClose();

@@ -75,6 +75,13 @@ struct ResultingTree {
     ChangeSet changes;                 ///< every `before` holds in the directory
 };
 
+/// Files that a command shall have written, and that are kept although its sandbox goes.
+struct OutputRequest {
+    std::vector<std::string> patterns;  ///< empty: none
+    std::uint64_t mostPaths = 100'000;
+    std::uint64_t mostBytes = std::uint64_t{4} << 30;
+};
+
 /// What one command did.
 struct ExecutionReport {
     Execution execution;
@@ -86,6 +93,8 @@ struct ExecutionReport {
     std::uint32_t leftBehind = 0;
     std::vector<HomeEntry> home;
     std::vector<std::string> notes;
+    std::optional<ChangeSet> outputs;  ///< asked for, and the command succeeded: additions to the tree
+    std::string outputsFault;          ///< why there are none, although it did
 };
 
 class Sandboxes;
@@ -204,7 +213,9 @@ class Sandboxes {
 
     /// Runs a command over a tree that does not exist yet. Whatever it writes goes with it. Its record is that of a
     /// transient sandbox. Throws as attempt() does.
-    ExecutionReport runOver(const ResultingTree& tree, const CommandRequest& command);
+    /// What it wrote and `outputs` names is among the objects then; nothing of it may be in the tree already.
+    ExecutionReport runOver(const ResultingTree& tree, const CommandRequest& command,
+                            const OutputRequest& outputs = {});
 
     /// A kept sandbox; nothing runs yet.
     SandboxRecord create(const CreateRequest& request);

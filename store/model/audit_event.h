@@ -58,6 +58,7 @@ enum class EventKind {
     kRaceStarted,
     kRaceEnded,
     kPromotionWatched,
+    kStepMoved,
 };
 
 inline constexpr std::array kEventKinds{
@@ -103,6 +104,7 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kRaceStarted, "race.started"},
     Name<EventKind>{EventKind::kRaceEnded, "race.ended"},
     Name<EventKind>{EventKind::kPromotionWatched, "promotion.watched"},
+    Name<EventKind>{EventKind::kStepMoved, "step.moved"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

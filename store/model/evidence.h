@@ -47,6 +47,8 @@ struct CheckResult {
     std::optional<Digest> asked = {};         ///< all that can be known before it is run: the same question again
     std::optional<Digest> definition = {};    ///< the check and what is demanded of it, without values of the caller's
     std::optional<std::int64_t> reused = {};  ///< the promotion whose answer to the same question this is
+    std::optional<Digest> outputs = {};       ///< an object: what it built
+    std::optional<Digest> builtOf = {};       ///< the tree and the definition that it was built of
 };
 
 /// A yes from before, and when it was given.

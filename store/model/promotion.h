@@ -120,6 +120,7 @@ struct Promotion {
     std::optional<Digest> tree;            ///< the tree that its checks looked at
     std::optional<std::int64_t> previous;  ///< the promotion that brought what the stage held before
     std::optional<Digest> previousTree;    ///< what the stage held before; nothing: it was empty
+    std::optional<Digest> steps;           ///< an object: what runs around the switch; nothing: nothing does
     // Known once it waited: what people are asked about.
     std::optional<Digest> base;      ///< the tree that the stage held then
     std::optional<Digest> evidence;  ///< what its checks had proven; nothing: they had not run

@@ -134,7 +134,10 @@ EngineParts EngineRig::parts(FileOperations& files) {
         .files = files,
         .before =
             [this](const Stage& stage, const TreeUnderTest& tree, const CheckProgress&, const std::stop_token&) {
-                return answer(stage, CheckWhen::kBefore, tree.evidence, answers.before);
+                auto reports = answer(stage, CheckWhen::kBefore, tree.evidence, answers.before);
+                for (CheckReport& report : reports)
+                    if (built) built(stage, tree, report);
+                return reports;
             },
         .after = [this](const Stage& stage, const fs::path&, const Evidence& evidence, const CheckProgress&,
                         const std::stop_token&) { return answer(stage, CheckWhen::kAfter, evidence, answers.after); },
@@ -151,6 +154,13 @@ EngineParts EngineRig::parts(FileOperations& files) {
                 if (woken) woken();
             },
         .targetPatience = Milliseconds(200),
+        .run =
+            [this](const HostCommand& command) {
+                HostOutcome outcome = runOnHost(command);
+                if (ran) ran();
+                return outcome;
+            },
+        .environment = {"PATH=/usr/bin:/bin"},
     };
 }
 

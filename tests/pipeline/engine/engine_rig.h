@@ -61,6 +61,9 @@ class EngineRig {
     Milliseconds soak{0};
     Milliseconds monitor{0};
     std::function<void()> woken;  ///< whenever the engine has slept
+    std::function<void()> ran;    ///< whenever a step's command has ended
+    /// What a before check builds, if anything: puts it into the report.
+    std::function<void(const Stage&, const TreeUnderTest&, CheckReport&)> built;
     std::string freshness = "recheck";
     std::string rollback = "automatic";
     std::string productionPolicy;  ///< further lines of it

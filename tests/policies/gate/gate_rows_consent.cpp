@@ -18,6 +18,15 @@ approvals = [{ count = 1 }])";
 const char* const kAgentsNotSponsor = R"(alone = ["person", "agent"]
 approvals = [{ count = 1, not = ["sponsor"] }])";
 
+const char* const kReversible = R"([[stage.here.step]]
+name = "migrate"
+run = "true"
+undo = "true")";
+const char* const kIrreversible = R"([[stage.here.step]]
+name = "migrate"
+run = "true"
+irreversible = true)";
+
 const char* const kMissing = "step=wait closed=approvals ask=approvals";
 const char* const kGiven = "step=apply open=approvals";
 
@@ -136,6 +145,18 @@ std::vector<Row> consentRows() {
          "step=check closed=evidence open=approvals"},
 
         // Overrides.
+        {"what can be taken back needs no word", kReversible, "", "step=apply na=steps"},
+        {"what cannot be taken back needs one, also of who made and promotes it", kIrreversible, "",
+         "step=wait closed=steps ask=steps"},
+        {"who approves consents to it", kIrreversible, "yes=ben", "step=apply open=steps"},
+        {"the author's approval is none", kIrreversible, "yes=anna", "step=wait closed=steps ask=steps"},
+        {"who promotes may say so, the author too", kIrreversible, "override=steps,by:anna,role:none",
+         "step=apply open=steps"},
+        {"a word for another promotion is none", kIrreversible, "override=steps,by:anna,promotion:6",
+         "step=wait closed=steps ask=steps"},
+        {"a machine's word is none", kIrreversible, "override=steps,by:agent:fixer",
+         "step=wait closed=steps ask=steps"},
+        {"nobody is asked while something else is closed", kIrreversible, "hold=all", "step=wait closed=hold,steps"},
         {"a hold is overridden", "", "hold=all override=hold", "step=apply open=hold"},
         {"an override needs the role", "", "hold=all override=hold,role:sre", "step=wait closed=hold"},
         {"an override is for one promotion", "", "hold=all override=hold,promotion:6", "step=wait closed=hold"},

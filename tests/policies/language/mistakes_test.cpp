@@ -42,6 +42,7 @@ std::string headerOf(const std::string& id) {
         {"policy", "[policy.s]\n"},
         {"policy-check", "[[policy.s.check]]\n"},
         {"approval", "[[policy.s.approvals]]\n"},
+        {"step", "[[stage.s.step]]\n"},
         {"risk", "[policy.s.risk]\n"},
         {"budget", "[policy.s.budget]\n"},
         {"window", "[[window]]\n"},
@@ -84,6 +85,10 @@ std::vector<Place> allPlaces(const Vocabulary& vocabulary) {
             addCheckPlaces(vocabulary, places);
         else {
             if (section.id == "policy-check") base["run"] = "\"make lint\"";
+            if (section.id == "step") {
+                base["idempotence"] = "\"probe\"";
+                base["probe"] = "\"true\"";
+            }
             if (section.id == "window") base["deny"] = findRow(section.rows, "deny")->example;
             places.push_back(
                 {section.id, std::string(kWorld) + kPlainStage + headerOf(section.id), section.rows, base});

@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policies/gate/consent.h"
+
+namespace gradus {
+
+namespace {
+
+/// A person's own word for this very promotion, given with it.
+const OverrideFact* wordOf(const GateInput& input) {
+    const auto& words = input.facts.overrides;
+    const auto found = std::find_if(words.begin(), words.end(), [&](const OverrideFact& word) {
+        return word.promotion == input.facts.promotion && word.gate == nameOf(kGates, Gate::kSteps) &&
+               word.by.kind == ActorKind::kPerson;
+    });
+    return found == words.end() ? nullptr : &*found;
+}
+
+std::string irreversibleSteps(const Stage& stage) {
+    std::vector<std::string> names;
+    for (const StepPlan& step : stage.steps)
+        if (step.irreversible) names.push_back(step.name);
+    return listText(names);
+}
+
+}  // namespace
+
+/// What cannot be taken back runs on a person's word: one who approves, or who promotes and says so.
+GateAnswer stepsGate(const GateInput& input) {
+    const std::string names = irreversibleSteps(input.stage);
+    if (names.empty()) return notApplicable(Gate::kSteps, "everything can be taken back");
+    const Value* rule = input.stage.settings.find("step");
+    const std::string where = rule == nullptr ? "" : rule->origin.text();
+    const std::string reason = fmt::format("what {} does cannot be taken back", names);
+    if (const OverrideFact* word = wordOf(input))
+        return open(Gate::kSteps,
+                    fmt::format("{}; {} consented{}", reason, actorText(word->by), inBrackets(word->reason)), where);
+    const Consent consent = consentTo(input, {});
+    if (consent.isEnough) {
+        GateAnswer answer =
+            open(Gate::kSteps, fmt::format("{}; {} consented", reason, listText(consent.people)), where);
+        answer.next = consent.lapses;
+        return answer;
+    }
+    GateAnswer answer = closed(Gate::kSteps, reason + ": needs a person", where);
+    answer.since = input.facts.openedAt;
+    answer.unblock = {whoMayConsent({}), "a person who promotes it with --irreversible REASON"};
+    answer.needsPerson = true;
+    return answer;
+}
+
+}  // namespace gradus
