@@ -19,9 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Checks usually keep a machine busy by themselves; more at once would mostly wait for each other.
-constexpr std::size_t kAtOnce = 2;
-
 /// The worst first.
 constexpr std::array kByWeight{Cause::kFailed, Cause::kCancelled, Cause::kTimedOut, Cause::kErrored};
 
@@ -177,8 +174,9 @@ class Round {
         request.cancel = subject_.cancel;
         request.live = [this, &check](Stream stream, std::string_view bytes) { tell(check, stream, bytes); };
         limitTime(check, request.limits);
+        capLimits(request.limits, tree.atMost);
         const ExecutionReport report =
-            around_.sandboxes.runOver({tree.project, tree.directory, tree.leftOut, tree.changes}, request);
+            around_.sandboxes.runOver({tree.project, tree.directory, tree.leftOut, tree.changes, tree.base}, request);
         return answerOf(report, subject_.cancel.stop_requested());
     }
 
@@ -258,7 +256,7 @@ class Round {
 std::vector<CheckReport> CheckRunner::before(const Pipeline& pipeline, const Stage& stage, const TreeUnderTest& tree,
                                              const CheckProgress& progress, std::stop_token cancel) {
     const Round::Subject subject{pipeline, stage, &tree, nullptr, tree.evidence, progress, std::move(cancel)};
-    return Round(around_, subject, CheckWhen::kBefore).run(kAtOnce);
+    return Round(around_, subject, CheckWhen::kBefore).run(tree.atOnce);
 }
 
 std::vector<CheckReport> CheckRunner::after(const Pipeline& pipeline, const Stage& stage, const fs::path& directory,
@@ -266,6 +264,13 @@ std::vector<CheckReport> CheckRunner::after(const Pipeline& pipeline, const Stag
                                             std::stop_token cancel) {
     const Round::Subject subject{pipeline, stage, nullptr, &directory, evidence, progress, std::move(cancel)};
     return Round(around_, subject, CheckWhen::kAfter).run(1);
+}
+
+void capLimits(Limits& limits, const Limits& most) {
+    for (std::size_t i = 0; i < kLimitNames.size(); ++i) {
+        const auto name = static_cast<LimitName>(i);
+        if (most[name] && (!limits[name] || limits[name]->value > most[name]->value)) limits[name] = most[name];
+    }
 }
 
 std::string failuresOf(const std::vector<CheckReport>& reports) {
