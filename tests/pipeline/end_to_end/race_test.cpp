@@ -413,6 +413,16 @@ TEST_P(Racing, ThreeApproachesToOneFailingTest) {
     expectWhole();
 }
 
+// It asserts itself whatever it shows; here it must do so for whoever plays it.
+TEST_P(Racing, TheDemoPlaysForEverybody) {
+    shell("mkdir -p ../played");
+    variables["TMPDIR"] = (scratch / "played").native();
+    const Ended ended = gradus({"demo"});
+    EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+    EXPECT_TRUE(has(ended.out, "r1: strip won, submitted as c3")) << ended.out;
+    EXPECT_TRUE(std::filesystem::is_empty(scratch / "played"));
+}
+
 TEST_P(Racing, WordsThatMeanNothingAreSaidBeforeAnythingRuns) {
     brokenSum();
     for (const Words& words :
