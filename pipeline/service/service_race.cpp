@@ -312,7 +312,8 @@ std::vector<RaceView> Service::races(const fs::path& directory, std::int64_t lim
 ChangeSet Service::changeOfCandidate(const RaceView& race, const std::string& name) {
     const std::string handle = raceHandle(race.record.id);
     const auto told = nlohmann::json::parse(race.record.candidates.value_or("{}"), nullptr, false);
-    for (const nlohmann::json& entry : told.is_object() ? told.value("candidates", nlohmann::json::array()) : told) {
+    const auto none = nlohmann::json::array();
+    for (const nlohmann::json& entry : told.is_object() ? told.value("candidates", none) : none) {
         if (entry.value("name", "") != name) continue;
         const auto set = entry.find("change_set");
         if (set == entry.end() || !set->is_string())
