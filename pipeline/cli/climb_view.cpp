@@ -320,6 +320,8 @@ std::vector<std::string> nextAfter(const StageReport& report) {
     }
 }
 
+bool wantsProgress(const Host& host) { return host.variable("GRADUS_PROGRESS").value_or("") != "none"; }
+
 ClimbView::ClimbView(Context& context, std::vector<std::string> stages)
     : context_(context), stages_(std::move(stages)), inPlace_(!context.json && context.host.terminal().errIsTerminal) {}
 
@@ -332,7 +334,7 @@ ClimbView::~ClimbView() {
 }
 
 EngineProgress ClimbView::progress() {
-    if (context_.json) return {};
+    if (context_.json || !wantsProgress(context_.host)) return {};
     EngineProgress progress;
     progress.moved = [this](const Promotion& promotion, const std::string& reason) { moved(promotion, reason); };
     progress.waiting = [this](const StageReport& report, Time next) { waiting(report, next); };

@@ -38,6 +38,9 @@ Result applyNamed(Service& service, Context& context, const std::string& what);
 Result promoteNamed(Service& service, Context& context, const std::string& what,
                     const std::optional<std::string>& to = {});
 
+/// False for a caller who set GRADUS_PROGRESS=none: what is shown while things go on would only be in the way.
+bool wantsProgress(const Host& host);
+
 /// What is seen while promotions are driven: on a terminal the stages from left to right and the checks of the one at
 /// work, painted anew in place; elsewhere plain lines.
 class ClimbView {

@@ -45,9 +45,14 @@ Result demo(Context& context) {
         }
     };
     SystemRandom random;
-    Player player(fs::canonical("/proc/self/exe"), playground.path(), say);
+    Player player(fs::canonical("/proc/self/exe"), playground.path(), say, context.json ? Paint(false) : context.paint);
+    say("Gradus moves a change from a disposable copy to production, one proven step at a time, and takes it back by\n"
+        "itself. Here it does so with a very small shop, in a directory that goes when this ends. Every command below "
+        "is\n"
+        "run for real, and this stops if one of them does not do what the text says.");
     playDemo(player, context.host.clock(), random);
-    if (!context.json) context.lines.text("\nEverything above was checked while it was shown.\n");
+    if (!context.json)
+        context.lines.text("\nEverything above was checked while it was shown. Your turn: gradus try -- COMMAND\n");
     return {.data = {{"transcript", shown}}, .streamed = !context.json};
 }
 

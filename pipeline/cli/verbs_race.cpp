@@ -9,6 +9,7 @@
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/interrupt.h"
+#include "pipeline/cli/race_view.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
@@ -38,6 +39,9 @@ RaceWish::Entrant entrantOf(const Context& context, const std::string& word) {
     if (equals == std::string::npos || equals + 1 == word.size() || !isName(name))
         throw usageError("race", fmt::format("'{}' is no candidate", printable(word)),
                          "write NAME='COMMAND', NAME=@FILE for a patch, or NAME=c12 for a change");
+    if (const auto taken = parseHandle(name); taken && taken->kind != HandleKind::kDigestPrefix)
+        throw usageError("race", fmt::format("a candidate cannot be called {}, which reads like a handle", name),
+                         fmt::format("give it a name of its own: fix={}", printable(word.substr(equals + 1))));
     RaceWish::Entrant entrant{.name = name, .source = word.substr(equals + 1)};
     const auto handle = parseHandle(entrant.source);
     if (entrant.source.front() == '@')
@@ -60,20 +64,68 @@ std::vector<RankBy> rankOf(const Context& context) {
         if (!key)
             throw usageError("race", fmt::format("candidates cannot be ranked by '{}'", printable(word)),
                              "by any of failures, passed, size, time, cpu, memory, with commas between");
+        if (std::find(keys.begin(), keys.end(), *key) != keys.end())
+            throw usageError("race", fmt::format("--rank says {} twice", word));
         keys.push_back(*key);
         from = end + 1;
     }
     return keys;
 }
 
-std::optional<Milliseconds> durationOf(const Context& context, std::string_view option) {
-    const auto text = context.arguments.value(option);
-    if (!text) return std::nullopt;
-    const auto parsed = parseDuration(*text);
-    if (!parsed || parsed.value->count() <= 0)
-        throw usageError("race", fmt::format("--{} '{}' {}", option, printable(*text),
+template <typename T>
+T moreThanNothing(std::string_view option, const std::string& text, const Parsed<T>& parsed) {
+    if (!parsed || *parsed.value <= T{})
+        throw usageError("race", fmt::format("--{} '{}' {}", option, printable(text),
                                              parsed ? "must be more than nothing" : parsed.problem));
     return *parsed.value;
+}
+
+std::optional<Milliseconds> durationOf(const Context& context, std::string_view option) {
+    const auto text = context.arguments.value(option);
+    return text ? std::optional(moreThanNothing(option, *text, parseDuration(*text))) : std::nullopt;
+}
+
+/// What all candidates together may take.
+struct Budget {
+    std::optional<Milliseconds> time;
+    std::optional<Milliseconds> cpu;
+    std::optional<std::int64_t> memory;
+};
+
+// "10m", or "time=10m,cpu=20m,memory=8G".
+Budget budgetOf(const Context& context) {
+    Budget budget;
+    const std::string text = context.arguments.value("budget").value_or("");
+    for (std::size_t from = 0; !text.empty() && from <= text.size();) {
+        const std::size_t end = std::min(text.find(',', from), text.size());
+        const std::string part = text.substr(from, end - from);
+        from = end + 1;
+        const std::size_t equals = part.find('=');
+        const std::string what = equals == std::string::npos ? "time" : part.substr(0, equals);
+        const std::string value = part.substr(equals == std::string::npos ? 0 : equals + 1);
+        if (what == "time")
+            budget.time = moreThanNothing("budget", value, parseDuration(value));
+        else if (what == "cpu")
+            budget.cpu = moreThanNothing("budget", value, parseDuration(value));
+        else if (what == "memory")
+            budget.memory = moreThanNothing("budget", value, parseSize(value));
+        else
+            throw usageError("race", fmt::format("there is no budget of '{}'", printable(what)),
+                             "write --budget 10m, or --budget time=10m,cpu=20m,memory=8G");
+    }
+    return budget;
+}
+
+// Memory is held by those that run at once: either fewer of them, or less for each.
+void shareMemory(const Context& context, std::int64_t budget, RaceWish& wish) {
+    const auto asked = context.arguments.value("memory");
+    const std::int64_t each =
+        asked ? moreThanNothing("memory", *asked, parseSize(*asked)) : budget / static_cast<std::int64_t>(wish.atOnce);
+    if (each > budget)
+        throw usageError("race", fmt::format("--memory {} is more than the budget of {} for all of them",
+                                             formatSize(each), formatSize(budget)));
+    wish.atOnce = std::min(wish.atOnce, static_cast<std::size_t>(budget / each));
+    wish.atMost[LimitName::kMemory] = Limit{static_cast<std::uint64_t>(each), true};
 }
 
 RaceWish wishOf(Context& context) {
@@ -89,11 +141,16 @@ RaceWish wishOf(Context& context) {
     wish.checks = context.arguments.values("check");
     wish.sandbox = sandboxWishOf(context, "race");
     wish.stopAtFirstPass = context.arguments.value("stop") == "first-pass";
-    wish.budget = durationOf(context, "budget");
+    const Budget budget = budgetOf(context);
+    wish.budget = budget.time;
+    wish.cpu = budget.cpu;
+    if (const auto base = context.arguments.value("base")) wish.base = fromName(kRaceBases, *base);
     wish.keepFor = durationOf(context, "keep").value_or(kEvidence);
     wish.rank = rankOf(context);
     const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
     wish.atOnce = static_cast<std::size_t>(context.arguments.number("jobs", 1, kMostCandidates).value_or(cores));
+    wish.atOnce = std::min(wish.atOnce, std::max<std::size_t>(wish.entrants.size(), 1));
+    if (budget.memory) shareMemory(context, *budget.memory, wish);
     return wish;
 }
 
@@ -111,6 +168,13 @@ std::string overlapText(const Json& entry) {
 std::string checksText(const Json& entry) {
     const std::size_t all = entry.value("checks", Json::array()).size();
     return all == 0 ? "-" : fmt::format("{}/{}", entry.value("checks_passed", 0), all);
+}
+
+std::optional<Verdict> endedOf(const Json& entry) {
+    if (!entry.contains("ended") || !entry["ended"].is_string()) return std::nullopt;
+    const auto found = std::find(kVerdictNames.begin(), kVerdictNames.end(), entry["ended"].get<std::string>());
+    return found == kVerdictNames.end() ? std::nullopt
+                                        : std::optional(static_cast<Verdict>(found - kVerdictNames.begin()));
 }
 
 // The candidates of a race that is running, or was lost, have only names.
@@ -134,16 +198,16 @@ std::string tableOf(const Json& entries, const Context& context) {
             table.row({"-", name, "-", "-", "-", "-", "-", "-", "-", "-", "-"});
             continue;
         }
-        const std::string standing = entry["standing"];
-        const Style style = standing == "passed" ? Style::kGreen : standing == "stopped" ? Style::kPlain : Style::kRed;
+        const RaceStanding standing =
+            fromName(kRaceStandings, entry.value("standing", "")).value_or(RaceStanding::kErrored);
         table.row({std::to_string(++place),
                    name,
-                   {standing, style},
+                   {standingText(standing, endedOf(entry)), styleOf(standing)},
                    checksText(entry),
                    std::to_string(entry.value("paths", 0)),
                    lines(entry),
-                   formatDuration(Milliseconds(entry.value("wall_ms", 0))),
-                   formatDuration(Milliseconds(entry.value("cpu_ms", 0))),
+                   timeText(entry.value("wall_ms", std::int64_t{0})),
+                   timeText(entry.value("cpu_ms", std::int64_t{0})),
                    formatSize(entry.value("peak_memory_bytes", std::int64_t{0})),
                    overlapText(entry),
                    entry["sandbox"].is_string() ? entry["sandbox"].get<std::string>() : "-"});
@@ -163,7 +227,7 @@ std::string outcomeText(RaceOutcome outcome, const Json& entries, const std::opt
         case RaceOutcome::kNoWinner:
             return "no candidate passed every check";
         case RaceOutcome::kMoved:
-            return "the project changed meanwhile, so nothing of this is about what is there now";
+            return "something that the candidates see changed while they ran: there is no winner";
         case RaceOutcome::kCancelled:
             return "cancelled: nothing was kept";
     }
@@ -173,37 +237,40 @@ std::string outcomeText(RaceOutcome outcome, const Json& entries, const std::opt
 std::optional<Problem> problemOf(RaceOutcome outcome) {
     if (outcome == RaceOutcome::kNoWinner) return Problem{"no-winner", "no candidate passed every check"};
     if (outcome == RaceOutcome::kMoved)
-        return Problem{"moved", "the project changed while they ran", "let it rest, then race again", true};
+        return Problem{"moved", "something that the candidates see changed while they ran",
+                       "let it rest, then race again", true};
     return std::nullopt;
 }
 
-void tell(Context& context, const RaceEntry& entry, std::string_view what) {
-    if (context.json || what == "made") return;
-    if (what == "started") return context.progress.text(fmt::format("{}: running", entry.name));
-    const std::string standing(nameOf(kRaceStandings, entry.standing));
-    context.progress.text(fmt::format("{}: {}{}, {}", entry.name, standing,
-                                      entry.reason.empty() ? "" : " (" + printable(entry.reason) + ")",
-                                      formatDuration(Milliseconds(entry.wallMs))));
+// How much at once there was: the whole took as long as its slowest, where there are cores enough.
+std::string paceText(std::size_t candidates, std::int64_t wall, std::int64_t slowest) {
+    if (slowest <= 0) return "";
+    const std::int64_t hundredths = (wall * 100 + slowest / 2) / slowest;
+    return fmt::format("{} in {}, {}.{:02}x the slowest\n", counted(candidates, "candidate"), timeText(wall),
+                       hundredths / 100, hundredths % 100);
 }
 
-Result answer(const RaceReport& report, const Interrupt& interrupt, Context& context) {
+Result answer(const RaceReport& report, const RaceWish& wish, const Interrupt& interrupt, Context& context) {
     Result result;
     Json entries = Json::array();
     for (const RaceEntry& entry : report.entries)
         entries.push_back(Json::parse(entryJson(entry).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
     const bool won = report.outcome == RaceOutcome::kWon;
     const auto change = report.change ? std::optional(report.change->id) : std::nullopt;
-    result.data["race"] = {{"id", raceHandle(report.id)}, {"outcome", nameOf(kRaceOutcomes, report.outcome)}};
+    result.data["race"] = Json::parse(raceFacts(report, wish).dump());
+    result.data["race"]["id"] = raceHandle(report.id);
+    result.data["race"]["outcome"] = nameOf(kRaceOutcomes, report.outcome);
+    result.data["race"]["notes"] = report.notes;
     result.data["race"]["winner"] = won ? Json(report.entries.front().name) : Json();
     result.data["race"]["change"] = change ? Json(changeHandle(*change)) : Json();
-    result.text = tableOf(entries, context) +
+    result.text = tableOf(entries, context) + paceText(entries.size(), report.wallMs, report.slowestMs()) +
                   fmt::format("{}: {}\n", raceHandle(report.id), outcomeText(report.outcome, entries, change));
     result.data["candidates"] = std::move(entries);
     result.problem = problemOf(report.outcome);
     if (!won) result.exit = report.outcome == RaceOutcome::kMoved ? Exit::kBusy : Exit::kFailed;
     if (interrupt.signal() != 0) result.exit = interrupt.signal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
     if (change)
-        result.next = {fmt::format("gradus diff {}", changeHandle(*change)),
+        result.next = {fmt::format("gradus race show {} --diff {}", raceHandle(report.id), report.entries.front().name),
                        fmt::format("gradus apply {}", changeHandle(*change))};
     return result;
 }
@@ -218,10 +285,16 @@ Result race(Service& service, Context& context) {
     {
         const Interrupt interrupt;
         wish.cancel = interrupt.token();
-        wish.tell = [&](const RaceEntry& entry, std::string_view what) { tell(context, entry, what); };
+        std::vector<std::string> names;
+        for (const RaceWish::Entrant& entrant : wish.entrants) names.push_back(entrant.name);
+        RaceProgress progress(context, names);
+        wish.tell = [&](const RaceEntry& entry, std::string_view what) { progress.tell(entry, what); };
         const RaceReport report = service.race(context.host.directory(), wish);
+        progress.end();
+        if (!context.json)
+            for (const std::string& note : report.notes) context.progress.text("note: " + printable(note));
         change = report.change;
-        result = answer(report, interrupt, context);
+        result = answer(report, wish, interrupt, context);
     }
     if (result.exit != Exit::kOk || !change || (!apply && !to)) return result;
     if (!context.json) context.progress.text(result.text);
@@ -237,18 +310,24 @@ std::string stateOf(const RaceView& view) {
     return view.lost ? "lost" : "running";
 }
 
-Json candidatesOf(const RaceView& view) {
-    const Json told = Json::parse(view.record.candidates.value_or("{}"), nullptr, false);
-    return told.is_object() && told.contains("candidates") ? told["candidates"] : Json::array();
+Json factsOf(const RaceView& view) {
+    Json told = Json::parse(view.record.candidates.value_or("{}"), nullptr, false);
+    return told.is_object() ? told : Json::object();
 }
 
+Json candidatesOf(const RaceView& view) { return factsOf(view).value("candidates", Json::array()); }
+
 Json viewJson(const RaceView& view) {
-    return {{"id", raceHandle(view.record.id)},
-            {"state", stateOf(view)},
-            {"change", view.record.change ? Json(changeHandle(*view.record.change)) : Json()},
-            {"started_at", formatTime(view.record.startedAt)},
-            {"ended_at", view.record.endedAt ? Json(formatTime(*view.record.endedAt)) : Json()},
-            {"candidates", candidatesOf(view)}};
+    Json json{{"id", raceHandle(view.record.id)},
+              {"state", stateOf(view)},
+              {"change", view.record.change ? Json(changeHandle(*view.record.change)) : Json()},
+              {"started_at", formatTime(view.record.startedAt)},
+              {"ended_at", view.record.endedAt ? Json(formatTime(*view.record.endedAt)) : Json()},
+              {"candidates", candidatesOf(view)}};
+    const Json facts = factsOf(view);
+    for (const char* name : {"base", "base_ms", "rank", "wall_ms", "slowest_ms"})
+        if (facts.contains(name)) json[name] = facts[name];
+    return json;
 }
 
 Result list(Service& service, Context& context) {
@@ -268,15 +347,33 @@ Result list(Service& service, Context& context) {
     return {.data = {{"races", std::move(all)}}, .text = std::move(text)};
 }
 
+Result diffOf(Service& service, Context& context, const RaceView& view, const std::string& name) {
+    Result result{.data = {{"race", {{"id", raceHandle(view.record.id)}}}, {"candidate", name}}};
+    const WrittenPatch patch = service.patchOf(service.changeOfCandidate(view, name), {});
+    result.data["patch"] = patch.text;
+    result.data["notes"] = patch.notes;
+    for (const std::string& note : patch.notes) context.progress.text("note: " + printable(note));
+    if (context.json) return result;
+    context.lines.raw(patch.text);
+    result.streamed = true;
+    return result;
+}
+
 Result show(Service& service, Context& context) {
     const RaceView view =
         service.raceNamed(context.host.directory(), context.arguments.positional("RACE").value_or("@"));
+    if (const auto name = context.arguments.value("diff")) return diffOf(service, context, view, *name);
     const Json entries = candidatesOf(view);
     const std::string how = view.record.outcome ? outcomeText(*view.record.outcome, entries, view.record.change)
-                            : view.lost         ? "its process died; nothing of it is left"
-                                                : "still running";
+                            : view.lost
+                                ? "its process died before the end; nothing of it is left, and it can be run again"
+                                : "still running";
+    const Json facts = factsOf(view);
     return {.data = {{"race", viewJson(view)}},
-            .text = tableOf(entries, context) + fmt::format("{}: {}\n", raceHandle(view.record.id), how)};
+            .text = tableOf(entries, context) +
+                    paceText(entries.size(), facts.value("wall_ms", std::int64_t{0}),
+                             facts.value("slowest_ms", std::int64_t{0})) +
+                    fmt::format("{}: {}\n", raceHandle(view.record.id), how)};
 }
 
 }  // namespace
@@ -296,9 +393,15 @@ std::vector<Verb> raceVerbs(const OpenService& open) {
                        .doc = "when all have ended, or as soon as one passed every check",
                        .fallback = "all",
                        .choices = {"all", "first-pass"}});
-    options.push_back({.name = "budget", .value = "DURATION", .doc = "time on the clock for all of them"});
+    options.push_back(
+        {.name = "budget", .value = "BUDGET", .doc = "for all of them together: 10m, or time=10m,cpu=20m,memory=8G"});
     options.push_back(
         {.name = "jobs", .value = "N", .doc = "how many run at once", .letter = 'j', .fallback = "one per core"});
+    options.push_back({.name = "base",
+                       .value = "HOW",
+                       .doc = "what all start from: a copy of the project, or the project, watched",
+                       .fallback = "copied, unless it is large",
+                       .choices = {"copied", "watched"}});
     options.push_back({.name = "rank",
                        .value = "KEYS",
                        .doc = "what tells them apart: failures, passed, size, time, cpu, memory",
@@ -323,8 +426,10 @@ std::vector<Verb> raceVerbs(const OpenService& open) {
             {.words = "race show",
              .group = Group::kTry,
              .summary = "show how the candidates of a race compare",
-             .examples = {{"gradus race show r3", "the table, as it was"}},
+             .examples = {{"gradus race show r3", "the table, as it was"},
+                          {"gradus race show r3 --diff guess", "what one of them changed, as it was judged"}},
              .positionals = {{"RACE", "its handle (r3), or the newest", false}},
+             .options = {{.name = "diff", .value = "CANDIDATE", .doc = "show what this one changed, as a patch"}},
              .handler = withService(open, show)}};
 }
 

@@ -98,6 +98,30 @@ class Started {
     pid_t pid_ = 0;
 };
 
+// As a person would quote it.
+std::string readable(const std::string& word) {
+    const bool hasQuote = word.find('\'') != std::string::npos;
+    return hasQuote && word.find_first_of("\"$`\\!") == std::string::npos ? "\"" + word + "\"" : shellWord(word);
+}
+
+std::string lineOf(std::string_view program, const std::vector<std::string>& words) {
+    std::string line(program);
+    for (const std::string& word : words) line += " " + readable(word);
+    return line;
+}
+
+/// What comes next is the next scene, not what the program suggests.
+std::string withoutSuggestions(const std::string& output) {
+    std::string kept;
+    for (std::size_t at = 0; at < output.size();) {
+        const std::size_t end = std::min(output.find('\n', at), output.size() - 1) + 1;
+        const std::string line = output.substr(at, end - at);
+        if (!line.starts_with("  next: ")) kept += line;
+        at = end;
+    }
+    return kept;
+}
+
 std::string indented(std::string_view text) {
     std::string out;
     while (!text.empty()) {
@@ -110,56 +134,59 @@ std::string indented(std::string_view text) {
 
 }  // namespace
 
-Player::Player(std::filesystem::path program, std::filesystem::path directory, Say say)
-    : program_(std::move(program)), directory_(std::move(directory)), say_(std::move(say)) {
+Player::Player(std::filesystem::path program, std::filesystem::path directory, Say say, Paint paint)
+    : program_(std::move(program)), directory_(std::move(directory)), say_(std::move(say)), paint_(paint) {
     makeDirectories(project());
 }
 
 void Player::scene(std::string_view title, std::string_view words) {
-    say_(fmt::format("\n{}. {}\n{}", ++scene_, title, indented(words)));
+    say_(fmt::format("\n{}\n{}", paint_(Style::kBold, fmt::format("{}. {}", ++scene_, title)), indented(words)));
 }
 
 void Player::write(std::string_view name, std::string_view text) {
-    say_(fmt::format("  $ cat {}\n{}", name, indented(text)));
+    prompt(fmt::format("cat {}", name));
+    show(std::string(text));
     writeFileDurably(project() / name, text, 0644);
 }
 
 std::vector<std::string> Player::environment() const {
     return {"PATH=/usr/bin:/bin", "HOME=" + directory_.native(), "GRADUS_HOME=" + state().native(), "COLUMNS=100",
-            "LC_ALL=C.UTF-8"};
+            "LC_ALL=C.UTF-8",     "GRADUS_PROGRESS=none"};
 }
 
 void Player::run(const std::vector<std::string>& words, const Expect& expect) {
-    runIn(environment(), "gradus", words, expect);
+    runIn(environment(), lineOf("gradus", words), words, expect);
+}
+
+void Player::runShown(std::string_view shown, const std::vector<std::string>& words, const Expect& expect) {
+    runIn(environment(), shown, words, expect);
 }
 
 void Player::runAs(const std::string& actor, const std::vector<std::string>& words, const Expect& expect) {
     auto all = environment();
     all.push_back("GRADUS_ACTOR=" + actor);
-    runIn(std::move(all), fmt::format("GRADUS_ACTOR={} gradus", actor), words, expect);
+    runIn(std::move(all), lineOf(fmt::format("GRADUS_ACTOR={} gradus", actor), words), words, expect);
 }
 
-void Player::runIn(std::vector<std::string> environment, std::string_view shown, const std::vector<std::string>& words,
+void Player::runIn(std::vector<std::string> environment, std::string_view line, const std::vector<std::string>& words,
                    const Expect& expect) {
-    std::string line;
-    for (const std::string& word : words) line += " " + shellWord(word);
-    say_(fmt::format("  $ {}{}", shown, line));
+    prompt(line);
     std::vector<std::string> all{program_};
     all.insert(all.end(), words.begin(), words.end());
     const Ended ended = Started(all, std::move(environment), project()).end();
-    say_(indented(ended.output));
+    show(withoutSuggestions(ended.output));
     if (ended.exit != expect.exit)
-        throw Error(ErrorCode::kDamaged, "the demo expected exit {} from `gradus{}`, and got {}", expect.exit, line,
+        throw Error(ErrorCode::kDamaged, "the demo expected exit {} from `{}`, and got {}", expect.exit, line,
                     ended.exit);
     if (ended.exit != 0) say_(fmt::format("    (exit {})", ended.exit));
     for (const std::string& text : expect.text)
         if (ended.output.find(text) == std::string::npos)
-            throw Error(ErrorCode::kDamaged, "the demo expected `gradus{}` to say '{}'", line, text);
+            throw Error(ErrorCode::kDamaged, "the demo expected `{}` to say '{}'", line, text);
 }
 
 void Player::runAndKill(const std::vector<std::string>& words, const std::function<bool()>& when) {
     constexpr auto kPatience = std::chrono::seconds(60);
-    say_(fmt::format("  $ gradus {} &", fmt::join(words, " ")));
+    prompt(fmt::format("gradus {} &", fmt::join(words, " ")));
     std::vector<std::string> all{program_};
     all.insert(all.end(), words.begin(), words.end());
     Started started(all, environment(), project());
@@ -173,18 +200,36 @@ void Player::runAndKill(const std::vector<std::string>& words, const std::functi
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     started.kill();
-    say_("  $ kill -9 $!\n" + indented(started.end().output));
+    prompt("kill -9 $!");
+    show(started.end().output);
 }
 
 void Player::shell(const std::string& line) {
-    say_(fmt::format("  $ {}", line));
+    prompt(line);
     const Ended ended = Started({"/bin/sh", "-c", line}, environment(), project()).end();
-    say_(indented(ended.output));
+    show(ended.output);
     if (ended.exit != 0) throw Error(ErrorCode::kInfrastructure, "`{}` ended with exit code {}", line, ended.exit);
 }
 
+void Player::show(const std::string& output) {
+    if (!output.empty()) say_(indented(output));
+}
+
+void Player::prompt(std::string_view line) {
+    std::string text;
+    for (std::size_t at = 0; at <= line.size();) {
+        const std::size_t end = std::min(line.find('\n', at), line.size());
+        text += fmt::format("{}{}{}", text.empty() ? "  " : "\n", at == 0 ? "$ " : "",
+                            paint_(Style::kCyan, line.substr(at, end - at)));
+        at = end + 1;
+    }
+    say_(text);
+}
+
+void Player::remark(std::string_view words) { say_(paint_(Style::kDim, fmt::format("  # {}", words))); }
+
 void Player::behind(std::string_view words, const std::function<void()>& deed) {
-    say_(fmt::format("  # {}", words));
+    remark(words);
     deed();
 }
 

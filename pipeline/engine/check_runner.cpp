@@ -21,9 +21,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Checks usually keep a machine busy by themselves; more at once would mostly wait for each other.
-constexpr std::size_t kAtOnce = 2;
-
 /// The worst first.
 constexpr std::array kByWeight{Cause::kFailed, Cause::kCancelled, Cause::kTimedOut, Cause::kErrored};
 
@@ -205,8 +202,9 @@ class Round {
         request.cancel = subject_.cancel;
         request.live = [this, &check](Stream stream, std::string_view bytes) { tell(check, stream, bytes); };
         limitTime(check, request.limits);
+        capLimits(request.limits, tree.atMost);
         if (const auto fault = unbuildable_.find(check.name); fault != unbuildable_.end()) throw Error(fault->second);
-        ResultingTree shown{tree.project, tree.directory, tree.leftOut, tree.changes};
+        ResultingTree shown{tree.project, tree.directory, tree.leftOut, tree.changes, tree.base};
         if (const auto over = leftOver_.find(check.name); over != leftOver_.end())
             shown.leftOut.insert(shown.leftOut.end(), over->second.begin(), over->second.end());
         const ExecutionReport report =
@@ -300,7 +298,7 @@ class Round {
 std::vector<CheckReport> CheckRunner::before(const Pipeline& pipeline, const Stage& stage, const TreeUnderTest& tree,
                                              const CheckProgress& progress, std::stop_token cancel) {
     const Round::Subject subject{pipeline, stage, &tree, nullptr, tree.evidence, progress, std::move(cancel)};
-    return Round(around_, subject, CheckWhen::kBefore).run(kAtOnce);
+    return Round(around_, subject, CheckWhen::kBefore).run(tree.atOnce);
 }
 
 std::vector<CheckReport> CheckRunner::after(const Pipeline& pipeline, const Stage& stage, const fs::path& directory,
@@ -308,6 +306,13 @@ std::vector<CheckReport> CheckRunner::after(const Pipeline& pipeline, const Stag
                                             std::stop_token cancel) {
     const Round::Subject subject{pipeline, stage, nullptr, &directory, evidence, progress, std::move(cancel)};
     return Round(around_, subject, CheckWhen::kAfter).run(1);
+}
+
+void capLimits(Limits& limits, const Limits& most) {
+    for (std::size_t i = 0; i < kLimitNames.size(); ++i) {
+        const auto name = static_cast<LimitName>(i);
+        if (most[name] && (!limits[name] || limits[name]->value > most[name]->value)) limits[name] = most[name];
+    }
 }
 
 std::string failuresOf(const std::vector<CheckReport>& reports) {

@@ -23,6 +23,10 @@ struct TreeUnderTest {
     std::filesystem::path directory;   ///< what lies below: the tree that the stage holds, or its seed
     std::vector<std::string> leftOut;  ///< of the seed
     ChangeSet changes;
+    const StandingBase* base = nullptr;  ///< instead of the directory, borrowed
+    Limits atMost = {};                  ///< that any one check may take, whatever the rules allow
+    /// Checks usually keep a machine busy by themselves; more at once would mostly wait for each other.
+    std::size_t atOnce = 2;
     /// What the verdicts are bound to, but for the check and the environment.
     Evidence evidence;
     /// A digest of what must stand still below, as it is now: asked after every check, as asking may mean to look at
@@ -67,10 +71,13 @@ struct CheckProgress {
     std::function<void(const CheckReport&)> finished = [](const CheckReport&) {};
 };
 
-/// Runs the checks of a stage: those that come before in sandboxes over the resulting tree, two at a time, those that
-/// come after, looking at what runs, one after the other. In the order of their needs; one whose needs did not pass is
-/// not run and not reported. A check that could not judge is tried again as often as its `retries` say; a no never is.
-/// Reports stand in the order of the stage's checks. Never throws for what a check does or demands.
+/// Takes over what `most` has and what is absent or larger in `limits`.
+void capLimits(Limits& limits, const Limits& most);
+
+/// Runs the checks of a stage: those that come before in sandboxes over the resulting tree, as many at once as it says,
+/// those that come after, looking at what runs, one after the other. In the order of their needs; one whose needs did
+/// not pass is not run and not reported. A check that could not judge is tried again as often as its `retries` say; a
+/// no never is. Reports stand in the order of the stage's checks. Never throws for what a check does or demands.
 class CheckRunner {
   public:
     struct Surroundings {

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "pipeline/engine/check_answer.h"
+#include "pipeline/engine/check_runner.h"
 #include "stages/changes/change_sources.h"
 #include "stages/changes/patch_writer.h"
 #include "stages/changes/tree_reader.h"
@@ -66,6 +68,16 @@ RaceStanding standingOf(Cause verdict) {
     return verdict == Cause::kErrored ? RaceStanding::kErrored : RaceStanding::kFailed;
 }
 
+// Somebody may have given that name away.
+void keepNamed(Trial& trial, const std::string& name, Milliseconds lifetime) {
+    try {
+        trial.keep(name, lifetime);
+    } catch (const Error& e) {
+        if (e.code() != ErrorCode::kUsage) throw;
+        trial.keep(std::nullopt, lifetime);
+    }
+}
+
 void findOverlap(std::vector<RaceEntry>& entries) {
     std::map<std::string, std::vector<std::size_t>> touchedBy;
     for (std::size_t i = 0; i < entries.size(); ++i)
@@ -106,18 +118,42 @@ struct Race::Running {
 
     void race(const Candidate& candidate, std::size_t index) {
         RaceEntry& entry = entries[index];
+        const auto began = std::chrono::steady_clock::now();
         try {
             if (!stop.stop_requested() && makeChange(candidate, entry, trials[index])) judge(entry);
+            if (entry.standing != RaceStanding::kStopped) voidIfMoved(entry);
         } catch (const std::exception& fault) {
-            entry.standing = RaceStanding::kErrored;
-            entry.reason = fault.what();
+            const CheckAnswer answer = erroredBy(fault);
+            entry.standing = stop.stop_requested() ? RaceStanding::kStopped : RaceStanding::kErrored;
+            entry.reason = answer.reason;
         }
         if (entry.standing == RaceStanding::kStopped) {
             const std::lock_guard guard(mutex);
             entry.reason = stopReason;
         }
+        entry.spanMs = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - began).count();
         tell(entry, "ended");
-        if (entry.standing == RaceStanding::kPassed && rules.stopAtFirstPass) end("another one had passed");
+        if (entry.standing == RaceStanding::kPassed && rules.stopAtFirstPass)
+            end(fmt::format("stopped, as {} had passed", entry.name));
+    }
+
+    // Seen by this one, and not by those before it: whatever came of it says nothing about them.
+    void voidIfMoved(RaceEntry& entry) const {
+        const auto what = around.moved();
+        if (!what) return;
+        entry.standing = RaceStanding::kErrored;
+        entry.moved = true;
+        entry.reason = fmt::format("{} changed outside while it ran, so it did not see what the others saw", *what);
+    }
+
+    // What is left of its share of processor time, and what holds for every command.
+    Limits limitsNow(const RaceEntry& entry) const {
+        Limits limits = rules.atMost;
+        if (!rules.cpu) return limits;
+        const std::int64_t share = rules.cpu->count() / static_cast<std::int64_t>(entries.size());
+        limits[LimitName::kCpuTime] =
+            Limit{static_cast<std::uint64_t>(std::max<std::int64_t>(share - entry.cpuMs, 1)), true};
+        return limits;
     }
 
     bool makeChange(const Candidate& candidate, RaceEntry& entry, std::optional<Trial>& trial) {
@@ -125,9 +161,11 @@ struct Race::Running {
         entry.changes = candidate.given;
         if (candidate.command) {
             TryRequest request = *candidate.command;
+            request.base = around.base;
             request.afterwards = Afterwards::kAsk;
             request.contents = &around.objects;
             request.command.cancel = stop.get_token();
+            capLimits(request.command.limits, limitsNow(entry));
             trial.emplace(around.sandboxes.attempt(request));
             if (!takeTrial(*trial, entry)) return false;
         }
@@ -145,14 +183,15 @@ struct Race::Running {
     bool takeTrial(const Trial& trial, RaceEntry& entry) const {
         const Execution& execution = trial.report().execution;
         entry.execution = execution.id;
+        entry.ended = execution.verdict;
         entry.wallMs = static_cast<std::int64_t>(execution.wallMillis);
         entry.cpuMs = static_cast<std::int64_t>(execution.cpuMillis);
         entry.peakMemoryBytes = static_cast<std::int64_t>(execution.peakMemoryBytes.value_or(0));
-        entry.changes = withContents(trial.changes().changes, DirectoryReader(around.project), around.objects);
+        entry.changes = withContents(trial.changes().changes, DirectoryReader(around.directory), around.objects);
         const CheckAnswer answer = answerOf(trial.report(), stop.stop_requested());
         if (answer.verdict != Cause::kPassed) {
             entry.standing = standingOf(answer.verdict);
-            entry.reason = answer.reason;
+            entry.reason = "its command: " + answer.reason;
         } else if (trial.unread()) {
             entry.standing = RaceStanding::kErrored;
             entry.reason = *trial.unread();
@@ -169,8 +208,13 @@ struct Race::Running {
 
     void judge(RaceEntry& entry) {
         tell(entry, "made");
-        entry.checks = around.judge(entry.changes, stop.get_token());
-        for (const RaceCheck& check : entry.checks) entry.wallMs += check.wallMs;
+        entry.checks = around.judge({entry.changes, around.base, limitsNow(entry), stop.get_token()});
+        for (const RaceCheck& check : entry.checks) {
+            entry.wallMs += check.wallMs;
+            entry.cpuMs += check.cpuMs;
+            entry.peakMemoryBytes = std::max(entry.peakMemoryBytes, check.peakMemoryBytes);
+            if (check.verdict != Cause::kPassed && check.ended) entry.ended = check.ended;
+        }
         entry.standing = standingOf(entry.checks, entry.reason);
     }
 };
@@ -222,7 +266,7 @@ void Race::keep(RaceEntry& entry, const std::string& name, Milliseconds lifetime
     for (std::size_t i = 0; i < running_->entries.size(); ++i) {
         std::optional<Trial>& trial = running_->trials[i];
         if (running_->entries[i].name != entry.name || !trial) continue;
-        if (trial->isOpen()) trial->keep(name, lifetime);
+        if (trial->isOpen()) keepNamed(*trial, name, lifetime);
         entry.sandbox = trial->kept();
     }
 }

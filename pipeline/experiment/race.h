@@ -44,7 +44,10 @@ struct RaceCheck {
     Cause verdict = Cause::kErrored;
     std::string reason;
     std::int64_t wallMs = 0;
+    std::int64_t cpuMs = 0;
+    std::int64_t peakMemoryBytes = 0;
     std::optional<std::int64_t> execution;
+    std::optional<Verdict> ended;  ///< how its command did, where one ran
 };
 
 /// A candidate and how it did. Sizes are of its change: lines where it can be said in lines.
@@ -59,9 +62,12 @@ struct RaceEntry {
     std::uint64_t removed = 0;
     std::vector<std::pair<std::string, std::size_t>> overlap;  ///< other candidates that touch paths of it: how many
     std::int64_t wallMs = 0;                                   ///< of its command and its checks
-    std::int64_t cpuMs = 0;                                    ///< of its command
-    std::int64_t peakMemoryBytes = 0;
+    std::int64_t spanMs = 0;                                   ///< from its start to its end, sandboxes made included
+    std::int64_t cpuMs = 0;                                    ///< of its command and its checks
+    std::int64_t peakMemoryBytes = 0;                          ///< of the one that took most
     std::optional<std::int64_t> execution;
+    std::optional<Verdict> ended;         ///< how its command did, or the check that said no
+    bool moved = false;                   ///< errored, because what it looked at is not what the others saw
     std::optional<std::int64_t> sandbox;  ///< kept as evidence
 
     std::size_t checksPassed() const;
@@ -81,16 +87,28 @@ inline constexpr std::array kRankings{
 /// Best first: those that passed before all others, then by `by`, then in the order they were given.
 void rank(std::vector<RaceEntry>& entries, const std::vector<RankBy>& by);
 
-/// Several approaches at once, each in a sandbox of its own over one project, each judged by the same checks over the
+/// What is to be judged.
+struct RaceSubject {
+    const ChangeSet& changes;
+    const StandingBase* base;  ///< none: the project as it is
+    Limits atMost;             ///< that any one check may take
+    std::stop_token cancel;
+};
+
+/// Several approaches at once, each in a sandbox of its own over one base, each judged by the same checks over the
 /// tree that it would leave. All sandboxes are transient until they are kept: a race that dies leaves nothing.
 class Race {
   public:
     struct Surroundings {
         Sandboxes& sandboxes;
         Objects& objects;
-        std::filesystem::path project;  ///< real path
-        /// Every check over the project with the change. Called from several threads at once.
-        std::function<std::vector<RaceCheck>(const ChangeSet&, std::stop_token)> judge;
+        /// What all of them stand on, borrowed; none: the project as it is.
+        const StandingBase* base = nullptr;
+        std::filesystem::path directory;  ///< the same as a directory, to be read
+        /// What moved meanwhile of all that a candidate could see. Asked after each, from several threads at once.
+        std::function<std::optional<std::string>()> moved;
+        /// Every check over the base with the change. Called from several threads at once.
+        std::function<std::vector<RaceCheck>(const RaceSubject&)> judge;
         /// Told when a candidate starts, has its change and is judged; called one at a time, from any thread.
         std::function<void(const RaceEntry&, std::string_view)> tell = [](const RaceEntry&, std::string_view) {};
     };
@@ -98,6 +116,8 @@ class Race {
         std::size_t atOnce = 2;
         bool stopAtFirstPass = false;
         std::optional<Milliseconds> budget;  ///< of time on the clock, for all of them
+        std::optional<Milliseconds> cpu;     ///< of processor time, for all of them: each has an equal share
+        Limits atMost;                       ///< that any one command may take
     };
     Race(Surroundings surroundings, Rules rules);
     ~Race();

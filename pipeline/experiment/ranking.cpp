@@ -51,6 +51,7 @@ nlohmann::json entryJson(const RaceEntry& entry) {
         checks.push_back(
             {{"name", check.name}, {"verdict", nameOf(kCauses, check.verdict)}, {"wall_ms", check.wallMs}});
         if (check.verdict != Cause::kPassed) checks.back()["reason"] = check.reason;
+        if (check.ended) checks.back()["ended"] = verdictName(*check.ended);
         if (check.execution) checks.back()["execution"] = executionHandle(*check.execution);
     }
     nlohmann::json overlap = nlohmann::json::array();
@@ -66,8 +67,11 @@ nlohmann::json entryJson(const RaceEntry& entry) {
                         {"lines_removed", entry.removed},
                         {"overlap", std::move(overlap)},
                         {"wall_ms", entry.wallMs},
+                        {"span_ms", entry.spanMs},
                         {"cpu_ms", entry.cpuMs},
                         {"peak_memory_bytes", entry.peakMemoryBytes}};
+    json["change_set"] = entry.changes.empty() ? nlohmann::json() : nlohmann::json(entry.changes.digest().hex());
+    json["ended"] = entry.ended ? nlohmann::json(verdictName(*entry.ended)) : nlohmann::json();
     json["execution"] = entry.execution ? nlohmann::json(executionHandle(*entry.execution)) : nlohmann::json();
     json["sandbox"] = entry.sandbox ? nlohmann::json(sandboxHandle(*entry.sandbox)) : nlohmann::json();
     return json;

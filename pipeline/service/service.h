@@ -339,6 +339,8 @@ class Service {
     std::vector<RaceView> races(const std::filesystem::path& directory, std::int64_t limit);
     /// By handle (`r3`), or `@` for the newest. Throws Error(kNotFound).
     RaceView raceNamed(const std::filesystem::path& directory, const std::string& words);
+    /// What a candidate changed, exactly as it was judged. Throws Error(kNotFound), also once nobody keeps it any more.
+    ChangeSet changeOfCandidate(const RaceView& race, const std::string& name);
 
     // Audit
     /// Throws Error(kNotFound) where there is no log.
@@ -406,12 +408,15 @@ class Service {
     /// What a handle or name stands for, as people call it, and what it changes.
     std::pair<std::string, ChangeSet> changesNamed(const std::filesystem::path& directory, const std::string& name,
                                                    Objects& objects);
-    ChangeSet givenChange(const std::filesystem::path& directory, const RaceWish::Entrant& entrant, Objects& objects);
-    std::vector<Candidate> candidatesOf(const std::filesystem::path& directory, const RaceWish& wish, Objects& objects);
+    RaceGround groundFor(const std::filesystem::path& root, const RaceWish& wish, RaceReport& report);
+    ChangeSet givenChange(const std::filesystem::path& directory, const RaceWish::Entrant& entrant,
+                          const std::filesystem::path& base, Objects& objects);
+    std::vector<Candidate> candidatesOf(const std::filesystem::path& directory, const RaceWish& wish,
+                                        const std::filesystem::path& base, Objects& objects);
     RaceJudge judgeOf(const std::filesystem::path& directory, const RaceWish& wish, Objects& objects);
-    RaceOutcome outcomeOf(const RaceReport& report, const BaseFingerprint& base, const RaceWish& wish,
-                          const std::filesystem::path& root) const;
-    Change submitWinner(const std::filesystem::path& directory, const RaceWish& wish, const RaceReport& report);
+    void addCosts(std::vector<RaceEntry>& entries);
+    Change submitWinner(const std::filesystem::path& directory, const RaceWish& wish, const RaceReport& report,
+                        const BaseFingerprint& base);
     void hideWhatIsWritten(const ProjectRules& project, CommandRequest& request) const;
     struct SandboxRules;
     SandboxRules sandboxRulesFor(const std::filesystem::path& directory, const SandboxWish& wish);

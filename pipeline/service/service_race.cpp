@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <chrono>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "pipeline/engine/check_answer.h"
 #include "pipeline/service/service.h"
 #include "stages/changes/change_sources.h"
 #include "stages/changes/merge.h"
+#include "stages/changes/patch.h"
 #include "stages/changes/tree_reader.h"
 #include "stages/sandbox/owner.h"
 #include "store/model/error.h"
@@ -17,8 +20,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string payloadOf(const nlohmann::json& candidates) {
-    return nlohmann::json{{"candidates", candidates}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
+
+std::string textOf(const nlohmann::json& json) {
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 nlohmann::json entriesJson(const std::vector<RaceEntry>& entries) {
@@ -28,39 +33,130 @@ nlohmann::json entriesJson(const std::vector<RaceEntry>& entries) {
 }
 
 RaceCheck checkOf(const std::string& name, const CheckAnswer& answer) {
-    return {name, answer.verdict, answer.reason, answer.wallMs, answer.execution};
+    RaceCheck check;
+    check.name = name;
+    check.verdict = answer.verdict;
+    check.reason = answer.reason;
+    check.wallMs = answer.wallMs;
+    check.execution = answer.execution;
+    return check;
 }
 
-/// Onto the project as it is, or not at all.
-ChangeSet fitting(const ChangeSet& changes, const fs::path& project, const std::string& what, Objects& objects) {
-    MergeResult merge = mergeOnto(changes, DirectoryReader(project), objects);
+RaceCheck checkOf(const std::string& name, const ExecutionReport& report, bool cancelled) {
+    RaceCheck check = checkOf(name, answerOf(report, cancelled));
+    check.wallMs = static_cast<std::int64_t>(report.execution.wallMillis);
+    return check;
+}
+
+/// Onto the base, or not at all.
+ChangeSet fitting(const ChangeSet& changes, const fs::path& base, const std::string& what, Objects& objects) {
+    MergeResult merge = mergeOnto(changes, DirectoryReader(base), objects);
     if (!merge.conflicts.empty())
         throw Error(ErrorCode::kNotAllowed, "{} does not fit the project as it is: {}: {}", what,
                     merge.conflicts.front().path, merge.conflicts.front().detail);
-    return withContents(merge.merged, DirectoryReader(project), objects);
+    return withContents(merge.merged, DirectoryReader(base), objects);
+}
+
+// What one check used is not there for the next.
+void spend(Limits& most, std::uint64_t cpuMillis) {
+    auto& cpu = most[LimitName::kCpuTime];
+    if (cpu) cpu->value -= std::min(cpu->value - 1, cpuMillis);
+}
+
+std::int64_t millisSince(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start).count();
+}
+
+RaceOutcome outcomeOf(const RaceReport& report, const RaceWish& wish) {
+    if (wish.cancel.stop_requested()) return RaceOutcome::kCancelled;
+    if (report.entries.front().standing == RaceStanding::kPassed) return RaceOutcome::kWon;
+    const bool moved =
+        std::any_of(report.entries.begin(), report.entries.end(), [](const RaceEntry& one) { return one.moved; });
+    return moved ? RaceOutcome::kMoved : RaceOutcome::kNoWinner;
+}
+
+std::string listed(const std::vector<std::string>& paths) {
+    constexpr std::size_t kMost = 3;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(kMost, paths.size()); ++i)
+        text += (text.empty() ? "" : ", ") + printable(paths[i]);
+    return paths.size() > kMost ? fmt::format("{} and {} more", text, paths.size() - kMost) : text;
 }
 
 }  // namespace
 
-// Another one's change, or a patch: nothing is run to make it.
-ChangeSet Service::givenChange(const fs::path& directory, const RaceWish::Entrant& entrant, Objects& objects) {
-    const fs::path root = projectRoot(directory);
-    if (entrant.change) return fitting(viewChange(directory, *entrant.change).changes, root, *entrant.change, objects);
-    SubmitRequest request;
-    request.source.patch = entrant.patch;
-    request.dryRun = true;
-    const SubmitReport read = submit(directory, request);
-    if (!read.faults.empty())
-        throw Error(ErrorCode::kUsage, "the patch of {} does not apply: {}", entrant.name, read.faults.front());
-    return withContents(read.changes, DirectoryReader(root), objects);
+std::int64_t RaceReport::slowestMs() const {
+    std::int64_t most = 0;
+    for (const RaceEntry& entry : entries) most = std::max(most, entry.spanMs);
+    return most;
 }
 
-std::vector<Candidate> Service::candidatesOf(const fs::path& directory, const RaceWish& wish, Objects& objects) {
+nlohmann::json raceFacts(const RaceReport& report, const RaceWish& wish) {
+    nlohmann::json rank = nlohmann::json::array();
+    for (const RankBy key : wish.rank) rank.push_back(nameOf(kRankings, key));
+    return {{"base", nameOf(kRaceBases, report.base)},
+            {"base_ms", report.baseMs},
+            {"rank", std::move(rank)},
+            {"wall_ms", report.wallMs},
+            {"slowest_ms", report.slowestMs()}};
+}
+
+// Copied, so that what a person or another program does to the project meanwhile is nothing to the candidates. Where
+// that would be too much they stand on the project itself, and whoever ran while it moved is out.
+RaceGround Service::groundFor(const fs::path& root, const RaceWish& wish, RaceReport& report) {
+    RaceGround ground{.directory = root};
+    const auto look = [&] {
+        ground.fingerprint = baseNow(root);
+        return ground.fingerprint.digest();
+    };
+    const auto began = std::chrono::steady_clock::now();
+    if (wish.base != RaceBase::kWatched) ground.pinned = sandboxes().pin({.project = root, .look = look});
+    report.baseMs = millisSince(began);
+    if (ground.pinned) {
+        ground.directory = ground.pinned->base().directory;
+        ground.moved = [pinned = ground.pinned.get()] { return pinned->moved(); };
+        if (!ground.pinned->restless().empty())
+            report.notes.push_back(
+                fmt::format("{} is seen as it is, and nobody watches it: it is never still, or cannot be read whole",
+                            listed(ground.pinned->restless())));
+        return ground;
+    }
+    if (wish.base == RaceBase::kCopied)
+        throw Error(ErrorCode::kNotAllowed, "{} is too large to be copied for a race", root.native())
+            .hint("--base watched stands on the project itself: whoever runs while it changes is out");
+    report.base = RaceBase::kWatched;
+    if (!wish.base)
+        report.notes.emplace_back(
+            "the project is too large to be copied: whoever runs while something in it changes is out");
+    const Digest was = look();
+    // Reading it is for one thread at a time.
+    ground.moved = [this, root, was, mutex = std::make_shared<std::mutex>()]() -> std::optional<std::string> {
+        const std::lock_guard guard(*mutex);
+        if (baseNow(root).digest() == was) return std::nullopt;
+        return "the project";
+    };
+    return ground;
+}
+
+// Another one's change, or a patch: nothing is run to make it.
+ChangeSet Service::givenChange(const fs::path& directory, const RaceWish::Entrant& entrant, const fs::path& base,
+                               Objects& objects) {
+    if (entrant.change) return fitting(viewChange(directory, *entrant.change).changes, base, *entrant.change, objects);
+    const DirectoryReader tree(base);
+    const PatchedChange patched = applyPatch(parsePatch(*entrant.patch), tree, objects);
+    if (!patched.faults.empty())
+        throw Error(ErrorCode::kUsage, "the patch of {} does not apply: {}", entrant.name,
+                    patched.faults.front().text());
+    return withContents(patched.changes, tree, objects);
+}
+
+std::vector<Candidate> Service::candidatesOf(const fs::path& directory, const RaceWish& wish, const fs::path& base,
+                                             Objects& objects) {
     std::vector<Candidate> candidates;
     for (const RaceWish::Entrant& entrant : wish.entrants) {
         Candidate candidate{entrant.name, entrant.source, std::nullopt, {}};
         if (entrant.command.empty()) {
-            candidate.given = givenChange(directory, entrant, objects);
+            candidate.given = givenChange(directory, entrant, base, objects);
         } else {
             candidate.command =
                 attempted(directory, {.command = entrant.command, .wish = wish.sandbox, .grace = wish.grace});
@@ -77,14 +173,17 @@ RaceJudge Service::judgeOf(const fs::path& directory, const RaceWish& wish, Obje
         std::vector<CommandRequest> commands;
         for (const std::string& check : wish.checks)
             commands.push_back(confined(directory, {.command = {"sh", "-c", check}, .wish = wish.sandbox}));
-        return [this, root, commands, names = wish.checks](const ChangeSet& changes, const std::stop_token& stop) {
+        return [this, root, commands, names = wish.checks](const RaceSubject& subject) {
             std::vector<RaceCheck> answers;
+            Limits most = subject.atMost;
             for (std::size_t i = 0; i < commands.size(); ++i) {
                 CommandRequest command = commands[i];
-                command.cancel = stop;
-                const ExecutionReport report = sandboxes().runOver({root, root, {}, changes}, command);
-                answers.push_back(checkOf(names[i], answerOf(report, stop.stop_requested())));
-                answers.back().wallMs = static_cast<std::int64_t>(report.execution.wallMillis);
+                command.cancel = subject.cancel;
+                capLimits(command.limits, most);
+                const ExecutionReport report =
+                    sandboxes().runOver({root, root, {}, subject.changes, subject.base}, command);
+                answers.push_back(checkOf(names[i], report, subject.cancel.stop_requested()));
+                spend(most, report.execution.cpuMillis);
             }
             return answers;
         };
@@ -100,69 +199,100 @@ RaceJudge Service::judgeOf(const fs::path& directory, const RaceWish& wish, Obje
     if (!checked)
         throw Error(ErrorCode::kUsage, "stage {} has no check to compare by", first.name)
             .hint("say what tells a good one: --check 'make test'");
-    return [this, root, pipeline, &objects](const ChangeSet& changes, const std::stop_token& stop) {
-        TreeUnderTest tree{.project = root, .directory = root, .changes = changes};
+    return [this, root, pipeline, &objects](const RaceSubject& subject) {
+        TreeUnderTest tree{.project = root, .directory = root, .changes = subject.changes, .base = subject.base};
+        tree.atMost = subject.atMost;
         tree.evidence.rules = rulesDigest(pipeline);
-        tree.evidence.change = changes.digest();
+        tree.evidence.change = subject.changes.digest();
+        tree.atOnce = 1;  // what else runs is the other candidates
         CheckRunner runner({sandboxes(), objects, around_.checkKinds, {}});
         std::vector<RaceCheck> answers;
-        for (const CheckReport& report : runner.before(pipeline, pipeline.stages.front(), tree, {}, stop))
+        for (const CheckReport& report : runner.before(pipeline, pipeline.stages.front(), tree, {}, subject.cancel))
             answers.push_back(checkOf(report.check, report.answer));
         return answers;
     };
 }
 
+// Of every check that ran in a sandbox, from its record.
+void Service::addCosts(std::vector<RaceEntry>& entries) {
+    const SandboxRecords records = writing().records().sandboxes();
+    for (RaceEntry& entry : entries)
+        for (RaceCheck& check : entry.checks) {
+            const auto execution = check.execution ? records.execution(*check.execution) : std::nullopt;
+            if (!execution) continue;
+            check.cpuMs = static_cast<std::int64_t>(execution->cpuMillis);
+            check.peakMemoryBytes = static_cast<std::int64_t>(execution->peakMemoryBytes.value_or(0));
+            check.ended = execution->verdict;
+            entry.cpuMs += check.cpuMs;
+            entry.peakMemoryBytes = std::max(entry.peakMemoryBytes, check.peakMemoryBytes);
+            if (check.verdict != Cause::kPassed) entry.ended = check.ended;
+        }
+}
+
 RaceReport Service::race(const fs::path& directory, const RaceWish& wish) {
     const fs::path root = projectRoot(directory);
+    requireStateOutside(root);
     writing();
     Objects store = objects();
     const RaceJudge judge = judgeOf(directory, wish, store);
-    Race race({.sandboxes = sandboxes(), .objects = store, .project = root, .judge = judge, .tell = wish.tell},
-              {.atOnce = wish.atOnce, .stopAtFirstPass = wish.stopAtFirstPass, .budget = wish.budget});
-    const std::vector<Candidate> candidates = candidatesOf(directory, wish, store);
-    const BaseFingerprint base = baseNow(root);
     RaceReport report;
-    nlohmann::json announced = nlohmann::json::array();
+    const auto began = std::chrono::steady_clock::now();
+    const RaceGround ground = groundFor(root, wish, report);
+    const std::vector<Candidate> candidates = candidatesOf(directory, wish, ground.directory, store);
+    Race race({.sandboxes = sandboxes(),
+               .objects = store,
+               .base = ground.base(),
+               .directory = ground.directory,
+               .moved = ground.moved,
+               .judge = judge,
+               .tell = wish.tell},
+              {.atOnce = wish.atOnce,
+               .stopAtFirstPass = wish.stopAtFirstPass,
+               .budget = wish.budget,
+               .cpu = wish.cpu,
+               .atMost = wish.atMost});
+    nlohmann::json announced{{"candidates", nlohmann::json::array()}};
     for (const Candidate& candidate : candidates)
-        announced.push_back({{"name", candidate.name}, {"source", candidate.source}});
+        announced["candidates"].push_back({{"name", candidate.name}, {"source", candidate.source}});
     record([&](Writer& writer) {
         const ActorId by = writer.actor(caller());
-        report.id = startRace(writer, {writer.project(identify(root), by), thisProcess(), payloadOf(announced)}, by);
+        report.id = startRace(writer, {writer.project(identify(root), by), thisProcess(), textOf(announced)}, by);
     });
     report.entries = race.run(candidates, wish.cancel);
+    report.wallMs = millisSince(began);
+    addCosts(report.entries);
+    for (const RaceEntry& entry : report.entries)
+        if (!entry.changes.empty()) store.put(entry.changes.encode());
     rank(report.entries, wish.rank);
-    report.outcome = outcomeOf(report, base, wish, root);
+    report.outcome = outcomeOf(report, wish);
     if (report.outcome != RaceOutcome::kCancelled)
         for (RaceEntry& entry : report.entries)
             race.keep(entry, fmt::format("{}-{}", raceHandle(report.id), entry.name), wish.keepFor);
-    if (report.outcome == RaceOutcome::kWon) report.change = submitWinner(directory, wish, report);
+    if (report.outcome == RaceOutcome::kWon) report.change = submitWinner(directory, wish, report, ground.fingerprint);
     record([&](Writer& writer) {
-        RaceEnd end{report.id, report.outcome, {}, payloadOf(entriesJson(report.entries))};
+        nlohmann::json told = raceFacts(report, wish);
+        told["candidates"] = entriesJson(report.entries);
+        RaceEnd end{report.id, report.outcome, {}, textOf(told)};
         if (report.change) end.change = report.change->id;
         endRace(writer, end, writer.actor(caller()));
     });
     return report;
 }
 
-RaceOutcome Service::outcomeOf(const RaceReport& report, const BaseFingerprint& base, const RaceWish& wish,
-                               const fs::path& root) const {
-    if (wish.cancel.stop_requested()) return RaceOutcome::kCancelled;
-    if (baseNow(root) != base) return RaceOutcome::kMoved;
-    return report.entries.front().standing == RaceStanding::kPassed ? RaceOutcome::kWon : RaceOutcome::kNoWinner;
-}
-
-Change Service::submitWinner(const fs::path& directory, const RaceWish& wish, const RaceReport& report) {
+// Exactly what was judged, on the ground it was judged on.
+Change Service::submitWinner(const fs::path& directory, const RaceWish& wish, const RaceReport& report,
+                             const BaseFingerprint& base) {
     const RaceEntry& winner = report.entries.front();
     const auto entrant = std::find_if(wish.entrants.begin(), wish.entrants.end(),
                                       [&](const RaceWish::Entrant& one) { return one.name == winner.name; });
     if (entrant->change) return viewChange(directory, *entrant->change).change;
+    FoundChange found;
+    found.changes = winner.changes;
+    found.base = base;
     SubmitRequest request;
-    if (winner.sandbox) request.source.sandbox = sandboxHandle(*winner.sandbox);
-    request.source.patch = entrant->patch;
     request.title = fmt::format("{} (won race {} of {})", winner.name, raceHandle(report.id), report.entries.size());
-    const SubmitReport submitted = submit(directory, request);
-    if (!submitted.change || submitted.changes.digest() != winner.changes.digest())
-        throw Error(ErrorCode::kBusy, "the project changed while the winner was taken over").hint("race again");
+    const SubmitReport submitted = enterChange(projectRoot(directory), std::move(found), request);
+    if (!submitted.change) throw Error(ErrorCode::kDamaged, "the winner {} could not be submitted", winner.name);
     return *submitted.change;
 }
 
@@ -177,6 +307,24 @@ std::vector<RaceView> Service::races(const fs::path& directory, std::int64_t lim
         views.push_back({std::move(record), lost});
     }
     return views;
+}
+
+ChangeSet Service::changeOfCandidate(const RaceView& race, const std::string& name) {
+    const std::string handle = raceHandle(race.record.id);
+    const auto told = nlohmann::json::parse(race.record.candidates.value_or("{}"), nullptr, false);
+    const auto none = nlohmann::json::array();
+    for (const nlohmann::json& entry : told.is_object() ? told.value("candidates", none) : none) {
+        if (entry.value("name", "") != name) continue;
+        const auto set = entry.find("change_set");
+        if (set == entry.end() || !set->is_string())
+            throw Error(ErrorCode::kNotFound, "{} of {} changed nothing, or did not come to an end", name, handle);
+        const auto digest = Digest::fromHex(set->get<std::string>());
+        if (!digest || !objects().contains(*digest))
+            throw Error(ErrorCode::kNotFound, "what {} of {} changed is not kept any more", name, handle);
+        return ChangeSet::decode(objects().readAll(*digest, kMostChangeSet));
+    }
+    throw Error(ErrorCode::kNotFound, "{} had no candidate '{}'", handle, printable(name))
+        .hint(fmt::format("`gradus race show {}` lists them", handle));
 }
 
 RaceView Service::raceNamed(const fs::path& directory, const std::string& words) {

@@ -17,6 +17,7 @@ struct CloneRequest {
     /// The project's bytes, if they are not the directory itself: layers of earlier snapshots and a materialised
     /// commit (clone_commit.h), topmost first. Empty: the directory as it is.
     std::vector<std::filesystem::path> lowers;
+    bool lowersHaveGit = false;  ///< the project's own `.git` is in them
     /// Layers on disk for the project's changes; absent: in memory, gone with the sandbox.
     std::optional<std::filesystem::path> upper;
     std::optional<std::filesystem::path> work;

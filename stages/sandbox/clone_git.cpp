@@ -130,8 +130,8 @@ std::optional<fs::path> topLevel(const CloneDraft& draft) {
     }
 }
 
-bool liveProjectIsShown(const CloneRequest& request) {
-    return request.lowers.empty() ||
+bool ownGitIsShown(const CloneRequest& request) {
+    return request.lowers.empty() || request.lowersHaveGit ||
            std::find(request.lowers.begin(), request.lowers.end(), request.project) != request.lowers.end();
 }
 
@@ -139,7 +139,7 @@ bool liveProjectIsShown(const CloneRequest& request) {
 void showDirectory(CloneDraft& draft, const fs::path& top) {
     const bool isProject = top == draft.request.project;
     const fs::path git = top / ".git";
-    if (isProject && liveProjectIsShown(draft.request)) return;
+    if (isProject && ownGitIsShown(draft.request)) return;
     if (!isOurs(draft, git) || !isRepository(git)) return;
     const std::size_t before = draft.view.workspace().overlays.size();
     draft.copyOnWrite(git, git);
@@ -162,12 +162,12 @@ void showGitFile(CloneDraft& draft, const fs::path& top) {
                         (top / ".git").native(), firstLine(top / ".git"), reason, git.own.native(), top.native()));
         return;
     }
-    if (top != draft.request.project || !liveProjectIsShown(draft.request)) {
+    if (top != draft.request.project || !ownGitIsShown(draft.request)) {
         if (!draft.view.shows(top / ".git") || top == draft.request.project)
             draft.view.bind(top / ".git", top / ".git");
         if (top == draft.request.project) draft.notOurs.emplace_back(".git");
     }
-    if (isWithin(git.common, draft.request.project) && liveProjectIsShown(draft.request)) return;
+    if (isWithin(git.common, draft.request.project) && ownGitIsShown(draft.request)) return;
     const std::size_t before = draft.view.workspace().overlays.size();
     draft.copyOnWrite(git.common, git.common);
     keepLast(draft, before);

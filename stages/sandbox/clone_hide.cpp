@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <set>
 
 #include "plugins/host/toolchains.h"
 #include "policies/language/glob.h"
@@ -61,9 +62,12 @@ class Search {
     Search(CloneDraft& draft, std::vector<const HidePattern*> patterns, int depth)
         : draft_(draft), patterns_(std::move(patterns)), depth_(depth) {}
 
+    // In the project, and in whatever is shown in its place: what was copied from there may be gone by now.
     void run(const fs::path& start) {
-        if (start.empty() || !matchesDirectory(start)) return walk(draft_.request.project / start, start, depth_);
-        found(start);
+        if (!start.empty() && matchesDirectory(start)) return found(start);
+        walk(draft_.request.project / start, start, depth_);
+        for (const fs::path& lower : draft_.request.lowers)
+            if (lower != draft_.request.project) walk(lower / start, start, depth_);
     }
 
   private:
@@ -75,6 +79,7 @@ class Search {
     bool matchesDirectory(const fs::path& path) const { return matches(path.native()) || matches(path.native() + "/"); }
 
     void found(const fs::path& relative) {
+        if (!seen_.insert(relative).second) return;
         if (++found_ > kMostMatches)
             throw Error(ErrorCode::kUsage, "the patterns to hide match more than {} places", kMostMatches)
                 .hint("hide a directory as a whole: 'secrets/'");
@@ -104,6 +109,7 @@ class Search {
     std::vector<const HidePattern*> patterns_;
     int depth_;
     std::size_t found_ = 0;
+    std::set<fs::path> seen_;
 };
 
 // One walk for all patterns that may match anywhere; the others only look where they can match.

@@ -147,6 +147,14 @@ void Layers::makeFrom(std::int64_t layer, const ChangeLayer& change, const Objec
     finish(layer);
 }
 
+bool Layers::makeFrom(std::int64_t layer, const PinPlan& plan) const {
+    begin(layer);
+    makeDirectory(upper(layer));
+    if (!plan.copyTo(upper(layer))) return false;
+    finish(layer);
+    return true;
+}
+
 namespace {
 
 void beginPart(const fs::path& part) {

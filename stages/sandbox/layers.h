@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/sandbox/change_layer.h"
+#include "stages/sandbox/pinned_base.h"
 #include "store/file.h"
 
 namespace gradus {
@@ -35,6 +36,8 @@ class Layers {
     void makeFrom(std::int64_t layer, int memory) const;
     /// A layer that shows a tree which does not exist yet, over the directory that the change is about.
     void makeFrom(std::int64_t layer, const ChangeLayer& change, const Objects& objects) const;
+    /// A layer with a copy of a project's files. False when they did not hold still: it is not whole then.
+    bool makeFrom(std::int64_t layer, const PinPlan& plan) const;
     /// The same for a part; without `memory` an empty one that looks like `model`, unless it is there.
     void makePart(std::int64_t layer, const std::filesystem::path& target, int memory) const;
     void makePart(std::int64_t layer, const std::filesystem::path& target, const std::filesystem::path& model) const;

@@ -155,6 +155,11 @@ bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     return afterwards != Afterwards::kDiscard && (changed || harvest.inRepository > 0);
 }
 
+void standOn(const StandingBase& base, CloneRequest& clone) {
+    clone.lowers.insert(clone.lowers.end(), base.lowers.begin(), base.lowers.end());
+    clone.lowersHaveGit = base.hasGit;
+}
+
 }  // namespace
 
 Trial Sandboxes::attempt(const TryRequest& request) {
@@ -168,13 +173,15 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     std::optional<MaterialisedCommit> pinned;
     if (request.commit) pinned = inside_->pinned(project.path, *request.commit);
     if (pinned) clone.lowers = {pinned->tree};
+    if (request.base != nullptr) standOn(*request.base, clone);
     const ClonePlan plan = planClone(clone);
 
     Trial trial(*this);
     SandboxDraft draft;
     draft.kind = SandboxKind::kTransient;
     if (pinned) draft.commit = pinned->commit;
-    draft.since = fileSystemNow();
+    // Should it be kept it lies on the project as it is: whoever touched a file since the copy was made comes between.
+    draft.since = request.base != nullptr ? request.base->since : fileSystemNow();
     draft.owner = inside_->me();
     std::int64_t execution = 0;
     inside_->write([&](SandboxWriter& writer, Writer& all) {
@@ -205,6 +212,11 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     source.since = draft.since;
     source.pinned = pinned.has_value();
     if (pinned) source.repository = project.path;
+    if (request.base != nullptr) {
+        source.base = request.base->directory;
+        source.pinned = true;
+        if (!request.base->hasGit) source.repository = project.path;
+    }
     source.notOurs = plan.notOurs;
     for (const auto& [part, base] : repositoriesIn(plan))
         source.repositories.push_back({{trial.sandbox_->upper(part)}, base});
@@ -385,7 +397,8 @@ class LayerForNow {
     void make(const ResultingTree& tree, const Objects& objects) const {
         struct stat owner {};
         ::stat(tree.project.c_str(), &owner);
-        layers_.makeFrom(layer_, {tree.directory, tree.changes, tree.leftOut, owner.st_uid, owner.st_gid}, objects);
+        const fs::path& below = tree.base != nullptr ? tree.base->directory : tree.directory;
+        layers_.makeFrom(layer_, {below, tree.changes, tree.leftOut, owner.st_uid, owner.st_gid}, objects);
     }
 
   private:
@@ -444,7 +457,9 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
                               writer.end(record.id, SandboxEnd::kFailed);
                           });
     layer.make(tree, inside_->objects());
-    clone.lowers = {inside_->layers().upper(record.layer), tree.directory};
+    clone.lowers = {inside_->layers().upper(record.layer)};
+    if (tree.base != nullptr) standOn(*tree.base, clone);
+    if (tree.base == nullptr) clone.lowers.push_back(tree.directory);
     const ClonePlan plan = planClone(clone);
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, record.id);

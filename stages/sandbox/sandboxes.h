@@ -11,6 +11,7 @@
 #include "plugins/api/isolation.h"
 #include "stages/changes/harvest.h"
 #include "stages/sandbox/clone.h"
+#include "stages/sandbox/pinned_base.h"
 #include "store/model/change_set.h"
 #include "store/model/execution.h"
 #include "store/model/sandbox.h"
@@ -53,8 +54,9 @@ enum class Afterwards {
 };
 
 struct TryRequest {
-    std::filesystem::path project;      ///< real path
-    std::optional<std::string> commit;  ///< clone this commit instead of the directory as it is
+    std::filesystem::path project;       ///< real path
+    std::optional<std::string> commit;   ///< clone this commit instead of the directory as it is
+    const StandingBase* base = nullptr;  ///< or this, borrowed: one that several share
     CommandRequest command;
     Afterwards afterwards = Afterwards::kDiscard;
     /// For one that is kept.
@@ -69,10 +71,19 @@ struct TryRequest {
 
 /// A tree that does not exist yet: a directory, and a change over it. Shown at the project's own path.
 struct ResultingTree {
-    std::filesystem::path project;     ///< real path
-    std::filesystem::path directory;   ///< what lies below, only read: the project itself, a release, a seed
-    std::vector<std::string> leftOut;  ///< relative paths of the directory that are not shown
-    ChangeSet changes;                 ///< every `before` holds in the directory
+    std::filesystem::path project;       ///< real path
+    std::filesystem::path directory;     ///< what lies below, only read: the project itself, a release, a seed
+    std::vector<std::string> leftOut;    ///< relative paths of the directory that are not shown
+    ChangeSet changes;                   ///< every `before` holds in the directory
+    const StandingBase* base = nullptr;  ///< instead of the directory, borrowed
+};
+
+/// A base for several sandboxes, asked for.
+struct PinRequest {
+    std::filesystem::path project;  ///< real path
+    /// A digest of the project as it is now: must be the same before and after the copy is made.
+    std::function<Digest()> look;
+    PinBudget budget;
 };
 
 /// Files that a command shall have written, and that are kept although its sandbox goes.
@@ -210,6 +221,11 @@ class Sandboxes {
     /// Clone, run, harvest: two durable commits in all, unless the caller is asked. Throws SetupError when the sandbox
     /// cannot be built as asked; nothing but its record is left then.
     Trial attempt(const TryRequest& request);
+
+    /// The project's files as they are at one instant, copied, for several sandboxes to stand on while the project
+    /// itself moves on. Gone with the result, or, after a crash, with the next start. Nothing if they are more than the
+    /// budget allows; throws Error(kBusy) where there is no such instant.
+    std::unique_ptr<PinnedBase> pin(const PinRequest& request);
 
     /// Runs a command over a tree that does not exist yet. Whatever it writes goes with it. Its record is that of a
     /// transient sandbox. Throws as attempt() does.

@@ -82,6 +82,11 @@ struct Sandboxes::Inside {
     Execution notRun(const Confiner& confiner, const CommandRequest& request, std::int64_t execution,
                      std::int64_t sandbox);
 
+    void forgetCopies();
+    /// Nothing when the files did not hold still.
+    std::unique_ptr<PinnedBase> copied(const ProjectIdentity& project, PinPlan plan, const timespec& since,
+                                       const std::vector<std::string>& restless);
+
     void reap(CollectReport& report);
     void loseExecutions(CollectReport& report);
     void expire(CollectReport& report);

@@ -257,7 +257,7 @@ TEST_F(Surroundings, TheDemoRunsToItsEndAndTouchesNothing) {
     fs::create_directories(scratch / "tmp");
     const Ended ended = run({"demo"});
     EXPECT_EQ(ended.exit, 0) << ended.err;
-    EXPECT_TRUE(has(ended.out, "Everything above was checked while it was shown."));
+    EXPECT_TRUE(has(ended.out, "Everything above was checked while it was shown. Your turn: gradus try"));
     EXPECT_TRUE(fs::is_empty(scratch / "tmp"));
     EXPECT_FALSE(fs::exists(state));
 }
