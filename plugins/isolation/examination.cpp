@@ -44,7 +44,9 @@ Proof Examination::judged(Guarantee guarantee, const Outcome& outcome, bool seen
     return proof;
 }
 
-Proof Examination::kernelFilter() { return judged(Guarantee::kKernelFilter, ask({}, "kernel-filter")); }
+Proof Examination::kernelFilter(const std::string& expected) {
+    return judged(Guarantee::kKernelFilter, ask({}, "kernel-filter", expected));
+}
 
 Proof Examination::memoryLimit() {
     Limits limits;

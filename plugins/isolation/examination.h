@@ -18,7 +18,7 @@ class Examination {
     /// It holds if the answer was yes and nothing else was seen from outside.
     static Proof judged(Guarantee guarantee, const Outcome& outcome, bool seenFromOutside = true);
 
-    Proof kernelFilter();
+    Proof kernelFilter(const std::string& expected = "0000000000000000");
     Proof memoryLimit();
     Proof taskLimit();
     Proof cpuLimit();

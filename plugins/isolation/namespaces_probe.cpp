@@ -10,6 +10,8 @@
 #include "plugins/isolation/examination.h"
 #include "plugins/isolation/jail_program.h"
 #include "plugins/isolation/namespaces.h"
+#include "plugins/isolation/system_backend.h"
+#include "plugins/isolation/system_copy.h"
 #include "store/file.h"
 
 namespace gradus {
@@ -82,9 +84,9 @@ Proof noNetwork(Examination& exam) {
     return Examination::judged(Guarantee::kNoNetwork, outcome, !listener.heardSomething());
 }
 
-Proof readOnlyHost(Examination& exam) {
+Proof readOnlyHost(Examination& exam, const std::string& question) {
     const Canary canary;
-    const Outcome outcome = exam.ask({}, "read-only-host", canary.path().native());
+    const Outcome outcome = exam.ask({}, question, canary.path().native());
     return Examination::judged(Guarantee::kReadOnlyHost, outcome, canary.untouched());
 }
 
@@ -97,17 +99,18 @@ Proof privateProcesses(Examination& exam) {
     return proof;
 }
 
-}  // namespace
+/// What is asked differently inside of a copy of the system.
+struct Manner {
+    std::string host;
+    std::string capabilities;
+};
 
-ProbeResult NamespacesBackend::probe() {
-    Workspace workspace;
-    workspace.binds.push_back({config_.jail, kJailInside, false});
-    Examination exam(*this, workspace, kJailInside, Identity{::geteuid(), ::getegid()});
-    ProbeResult result{"namespaces", jailVersion(config_.jail), {}};
+ProbeResult examine(IsolationBackend& backend, Examination& exam, const fs::path& jail, const Manner& manner) {
+    ProbeResult result{std::string(backend.name()), jailVersion(jail), {}};
     result.proofs = answers({{Guarantee::kNoNetwork, [&] { return noNetwork(exam); }},
-                             {Guarantee::kReadOnlyHost, [&] { return readOnlyHost(exam); }},
+                             {Guarantee::kReadOnlyHost, [&] { return readOnlyHost(exam, manner.host); }},
                              {Guarantee::kPrivateProcesses, [&] { return privateProcesses(exam); }},
-                             {Guarantee::kKernelFilter, [&] { return exam.kernelFilter(); }},
+                             {Guarantee::kKernelFilter, [&] { return exam.kernelFilter(manner.capabilities); }},
                              {Guarantee::kMemoryLimit, [&] { return exam.memoryLimit(); }},
                              {Guarantee::kTaskLimit, [&] { return exam.taskLimit(); }},
                              {Guarantee::kCpuLimit, [&] { return exam.cpuLimit(); }},
@@ -115,6 +118,23 @@ ProbeResult NamespacesBackend::probe() {
     result.proofs.push_back({Guarantee::kSeparateKernel, false, "the sandbox speaks to the host's kernel",
                              "run gradus inside a virtual machine"});
     return result;
+}
+
+}  // namespace
+
+ProbeResult NamespacesBackend::probe() {
+    Workspace workspace;
+    workspace.binds.push_back({config_.jail, kJailInside, false});
+    Examination exam(*this, workspace, kJailInside, Identity{::geteuid(), ::getegid()});
+    return examine(*this, exam, config_.jail, {"read-only-host", "0000000000000000"});
+}
+
+ProbeResult SystemBackend::probe() {
+    Workspace workspace;
+    workspace.binds.push_back({backend_.config().jail, kJailInside, false});
+    addTo(workspace, planSystemCopy("/proc"));  // there is no project to leave out
+    Examination exam(*this, workspace, kJailInside, Identity{0, 0});
+    return examine(*this, exam, backend_.config().jail, {"copied-host", std::string(kPackageCapabilityMask)});
 }
 
 ProbeKey NamespacesBackend::probeKey() const { return jailProbeKey(config_.jail); }

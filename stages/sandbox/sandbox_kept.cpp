@@ -82,10 +82,13 @@ SandboxRecord Sandboxes::create(const CreateRequest& request) {
     reap();
     const ProjectIdentity project = identify(request.project);
     CommandRequest nothing;
+    nothing.system = request.system;
+    if (request.system) inside_->confinerFor(nothing);        // where no backend can, there is no use in a record
     planClone(inside_->cloneRequest(project.path, nothing));  // one that cannot be cloned is refused now, not later
     fs::path base = project.path;
     SandboxDraft draft;
     draft.kind = SandboxKind::kKept;
+    draft.system = request.system;
     draft.name = request.name;
     std::optional<MaterialisedCommit> pinned;  // held until there is a record that stands on it
     if (request.commit) {
@@ -164,6 +167,7 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
     SandboxDraft draft;
     draft.project = held.record.project;
     draft.kind = SandboxKind::kKept;
+    draft.system = held.record.system;
     draft.commit = held.record.commit;
     draft.since = held.record.since;
     draft.forkedFrom = sandbox;
@@ -222,20 +226,26 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     source.since = held.record.since;
     source.pinned = held.record.commit.has_value();
     if (source.pinned) source.repository = held.project.path;
-    CloneRequest request = cloneRequest(held.project.path, {});
+    CommandRequest nothing;
+    nothing.system = held.record.system;
+    CloneRequest request = cloneRequest(held.project.path, nothing);
     if (source.pinned) request.lowers = {source.base};
     const ClonePlan plan = planClone(request);
     source.notOurs = plan.notOurs;
-    for (const auto& [part, base] : repositoriesIn(plan)) {
-        RepositorySource& repository = source.repositories.emplace_back(RepositorySource{{}, base});
+    const auto partsOf = [&](std::size_t part) {
+        std::vector<int> found;
         for (const LayerRecord& layer : held.chain) {
             const fs::path upper = layers().part(layer.id, plan.workspace.overlays.at(part).target) / "upper";
             if (!fs::is_directory(fs::symlink_status(upper))) continue;
             open.push_back(openFile(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-            repository.layers.push_back(open.back().get());
+            found.push_back(open.back().get());
         }
-    }
-    return harvest(source, options);
+        return found;
+    };
+    for (const auto& [part, base] : repositoriesIn(plan)) source.repositories.push_back({partsOf(part), base});
+    Harvest found = harvest(source, options);
+    if (held.record.system) found.system = systemChangesIn(plan, partsOf);
+    return found;
 }
 
 Harvest Sandboxes::diff(std::int64_t sandbox, const HarvestOptions& options, const Patience& patience) {

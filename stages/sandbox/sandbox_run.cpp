@@ -9,6 +9,7 @@
 #include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
+#include "stages/sandbox/system_changes.h"
 
 namespace gradus {
 
@@ -50,6 +51,13 @@ std::vector<std::pair<std::size_t, fs::path>> repositoriesIn(const ClonePlan& pl
     return found;
 }
 
+SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers) {
+    std::vector<SystemSource> sources;
+    for (const std::size_t overlay : plan.system)
+        sources.push_back({layers(overlay), plan.workspace.overlays.at(overlay).target});
+    return systemChanges(sources, plan.workspace.seeds);
+}
+
 Command commandFrom(const CommandRequest& request, const ClonePlan& plan) {
     Command command;
     command.arguments = request.arguments;
@@ -75,6 +83,7 @@ CloneRequest Sandboxes::Inside::cloneRequest(const fs::path& project, const Comm
     request.hiddenPaths = command.hiddenPaths;
     request.show = command.show;
     request.hiddenPaths.push_back(around.state.root);
+    request.system = command.system;
     return request;
 }
 
@@ -151,7 +160,8 @@ ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, cons
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
     const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
-    return afterwards != Afterwards::kDiscard && (changed || harvest.inRepository > 0);
+    const bool elsewhere = harvest.inRepository > 0 || (harvest.system && harvest.system->entries > 0);
+    return afterwards != Afterwards::kDiscard && (changed || elsewhere);
 }
 
 }  // namespace
@@ -172,6 +182,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     Trial trial(*this);
     SandboxDraft draft;
     draft.kind = SandboxKind::kTransient;
+    draft.system = command.system;
     if (pinned) draft.commit = pinned->commit;
     draft.since = fileSystemNow();
     draft.owner = inside_->me();
@@ -213,6 +224,9 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     options.maxEntries = request.mostChanges;
     try {
         trial.harvest_ = harvest(source, options);
+        if (command.system)
+            trial.harvest_.system = systemChangesIn(
+                plan, [&](std::size_t overlay) { return std::vector{trial.sandbox_->upper(overlay)}; });
     } catch (const Error& e) {
         // What was done must not be lost with the sandbox only because it is more than can be listed.
         trial.unread_ = e.what();
@@ -329,7 +343,9 @@ void usePart(const Layers& layers, const HeldSandbox& held, Overlay& overlay) {
 
 }  // namespace
 
-ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience) {
+ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& wanted, const Patience& patience) {
+    CommandRequest command = wanted;
+    command.system = inside_->living(sandbox).system;
     const Confiner confiner = inside_->confinerFor(command);
     const Limits limits = insisted(command);
     const HeldSandbox held = inside_->hold(sandbox, patience);
@@ -408,6 +424,7 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     showProjectAnyway(clone);
     SandboxDraft draft;
     draft.kind = SandboxKind::kTransient;
+    draft.system = command.system;
     draft.since = fileSystemNow();
     draft.owner = inside_->me();
     SandboxRecord record;

@@ -32,6 +32,9 @@ struct Confiner {
 /// The overlays of a plan, by number, that are git's own directories outside of the project's, and what each lies on.
 std::vector<std::pair<std::size_t, std::filesystem::path>> repositoriesIn(const ClonePlan& plan);
 
+/// What a copy of the system changed, by the overlays of its plan; `layers` gives those of one of them.
+SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers);
+
 /// What the files of Sandboxes share.
 struct Sandboxes::Inside {
     explicit Inside(Surroundings surroundings) : around(std::move(surroundings)) {}

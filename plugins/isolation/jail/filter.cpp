@@ -141,11 +141,13 @@ bool sameProgram(const Program& left, const Program& right) {
            });
 }
 
-std::vector<Range> ranges(const std::vector<std::uint32_t>& denied) {
+std::vector<Range> ranges(const std::vector<std::uint32_t>& denied, bool system) {
     std::vector<Program> fate(kHighestKnownCall + 1, {answer(kDeny)});
     for (const auto& [first, last] : kNumberGaps)
         for (std::uint32_t number = first; number <= last; ++number) fate[number] = {answer(kUnknown)};
     for (const std::uint32_t number : kAllowedCalls) fate[number] = {answer(kAllow)};
+    if (system)
+        for (const std::uint32_t number : kSystemCalls) fate[number] = {answer(kAllow)};
     for (const std::uint32_t number : kAbsentCalls) fate[number] = {answer(kUnknown)};
     for (Examined& examined : examinedCalls()) fate[examined.number] = std::move(examined.rule);
     // Last, so that they win; what is unknown or refused in another way stays so.
@@ -180,8 +182,8 @@ Program tree(const std::vector<Range>& all, std::size_t low, std::size_t high) {
 
 }  // namespace
 
-std::vector<sock_filter> buildFilter(const std::vector<std::uint32_t>& denied) {
-    const std::vector<Range> all = ranges(denied);
+std::vector<sock_filter> buildFilter(const std::vector<std::uint32_t>& denied, bool system) {
+    const std::vector<Range> all = ranges(denied, system);
     // Another architecture's calls have other numbers: none of them is known here. The x32 numbers of x86-64 lie far
     // above the highest known one and end there too.
     Program program = {statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),

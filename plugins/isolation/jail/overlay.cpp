@@ -28,11 +28,20 @@ Attempt makeLayer(int scratch, const std::string& name, Descriptor& layer) {
 
 bool isPlanned(const JailSetup& setup, const std::string& path) {
     const auto named = [&](const auto& entry) { return entry.target == path; };
+    const auto covers = [&](const JailPrivate& entry) {
+        return entry.target == path || liesBeneath(path, entry.target);
+    };
     return std::any_of(setup.overlays.begin(), setup.overlays.end(), named) ||
            std::any_of(setup.binds.begin(), setup.binds.end(), named) ||
-           std::any_of(setup.privates.begin(), setup.privates.end(), named) ||
+           std::any_of(setup.privates.begin(), setup.privates.end(), covers) ||
            std::any_of(setup.hidden.begin(), setup.hidden.end(),
                        [&](const std::string& hidden) { return hidden == path || liesBeneath(path, hidden); });
+}
+
+bool isMadeByTheJail(const std::string& path) {
+    for (const char* own : {"/proc", "/sys", "/dev"})
+        if (path == own || liesBeneath(path, own)) return true;
+    return false;
 }
 
 }  // namespace
@@ -88,17 +97,22 @@ Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bo
 }
 
 Attempt refuseNestedMounts(const JailSetup& setup, const std::vector<MountPoint>& mounts) {
-    for (const JailOverlay& overlay : setup.overlays)
+    for (const JailOverlay& overlay : setup.overlays) {
+        // The program sees what its user sees, mounts and all.
+        if (overlay.target == "/" && !setup.fuseProgram.empty()) continue;
         for (const std::string& lower : overlay.lowers)
             for (const MountPoint& mount : mounts) {
                 if (!liesBeneath(mount.path, lower)) continue;
-                const std::string inside = overlay.target + mount.path.substr(lower.size());
+                if (overlay.target == "/" && isMadeByTheJail(mount.path)) continue;
+                const std::string inside =
+                    overlay.target == "/" ? mount.path : overlay.target + mount.path.substr(lower.size());
                 if (isPlanned(setup, inside)) continue;
                 return failure("overlay",
                                mount.path + " is a mount of its own inside " + lower +
                                    "; give it its own overlay, bind it read-only, or hide it",
                                EXDEV);
             }
+    }
     return std::nullopt;
 }
 

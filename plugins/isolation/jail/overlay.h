@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "plugins/isolation/jail/attempt.h"
+#include "plugins/isolation/jail/mount_calls.h"
 #include "plugins/isolation/jail/protocol.h"
-#include "plugins/isolation/jail/skeleton.h"
 
 namespace gradus {
 
