@@ -23,6 +23,8 @@ class Examination {
     Proof taskLimit();
     Proof cpuLimit();
     Proof diskLimit();
+    /// What is written through an overlay whose upper directory lies in an image of `megabytes`.
+    Outcome fill(const Workspace& more, const std::filesystem::path& directory, std::uint64_t megabytes);
 
   private:
     static Proof limited(Guarantee guarantee, const Outcome& outcome, bool held, const std::string& tried);

@@ -27,6 +27,15 @@ std::size_t mostLayers() {
     return major > 6 || (major == 6 && minor >= 5) ? Sandboxes::kMostLayers : 12;
 }
 
+// As many layers, and one was frozen since. Each image takes a loop device and a millisecond or two.
+bool isDeep(const std::vector<LayerRecord>& chain, const Layers& layers) {
+    constexpr std::size_t kMostImages = 8;
+    std::size_t images = 0;
+    for (const LayerRecord& layer : chain)
+        if (layers.imageOf(layer.id)) ++images;
+    return chain.size() > mostLayers() || images > kMostImages;
+}
+
 }  // namespace
 
 MaterialisedCommit Sandboxes::Inside::pinned(const fs::path& project, const std::string& commit) const {
@@ -73,7 +82,10 @@ void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const H
         if (layer->used)
             throw Error(ErrorCode::kDamaged, "sandbox s{} cannot be used: {}", chain.front().sandbox, flaw)
                 .hint("somebody changed it from outside; `gradus sandbox rm` removes what is left");
-        all.make(layer->id, layer->below ? all.upper(*layer->below) : baseOf(held.record, held.project));
+        if (layer->below)
+            all.make(layer->id, all.openUpper(*layer->below).get());
+        else
+            all.make(layer->id, baseOf(held.record, held.project));
     }
 }
 
@@ -117,7 +129,7 @@ SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name
         snapshot = writer.snapshot(sandbox, name);
         next = writer.records().sandbox(sandbox)->layer;
     });
-    inside_->layers().make(next, inside_->layers().upper(snapshot.layer));
+    inside_->layers().make(next, inside_->layers().openUpper(snapshot.layer).get());
     inside_->squashIfDeep(held);
     return snapshot;
 }
@@ -140,7 +152,7 @@ void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Pat
         dropped = writer.restore(*snapshot);
         next = writer.records().sandbox(sandbox)->layer;
     });
-    inside_->layers().make(next, inside_->layers().upper(snapshot->layer));
+    inside_->layers().make(next, inside_->layers().openUpper(snapshot->layer).get());
     inside_->layers().discard(dropped);
 }
 
@@ -185,9 +197,11 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
         }
     });
     const Layers& all = inside_->layers();
-    const fs::path model = draft.below ? all.upper(*draft.below) : inside_->baseOf(held.record, held.project);
-    if (next != held.record.layer) all.make(next, model);
-    for (const SandboxRecord& fork : forks) all.make(fork.layer, model);
+    const FileDescriptor model =
+        draft.below ? all.openUpper(*draft.below)
+                    : openFile(inside_->baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (next != held.record.layer) all.make(next, model.get());
+    for (const SandboxRecord& fork : forks) all.make(fork.layer, model.get());
     inside_->squashIfDeep(held);
     return forks;
 }
@@ -195,11 +209,10 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
 // The merged layer is built where only we look, then recorded, then put in its place: whoever holds the sandbox next
 // finds it in the one or the other, or builds it anew.
 void Sandboxes::Inside::squashIfDeep(const HeldSandbox& held) {
-    if (held.chain.size() <= mostLayers()) return;  // as many layers, and one was frozen since
+    if (!isDeep(held.chain, layers())) return;
     const std::int64_t sandbox = held.record.id;
     const SandboxRecord record = living(sandbox);
     const auto chain = read([&](const Records& records) { return records.sandboxes().chain(record.layer); });
-    if (chain.size() - 1 <= mostLayers()) return;
     std::vector<std::int64_t> frozen;
     for (std::size_t i = 1; i < chain.size(); ++i) frozen.push_back(chain[i].id);
     try {
@@ -219,7 +232,7 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     HarvestSource source;
     std::vector<FileDescriptor> open;
     for (const LayerRecord& layer : held.chain) {
-        open.push_back(openFile(layers().upper(layer.id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+        open.push_back(layers().openUpper(layer.id));
         source.layers.push_back(open.back().get());
     }
     source.base = baseOf(held.record, held.project);
@@ -235,9 +248,9 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     const auto partsOf = [&](std::size_t part) {
         std::vector<int> found;
         for (const LayerRecord& layer : held.chain) {
-            const fs::path upper = layers().part(layer.id, plan.workspace.overlays.at(part).target) / "upper";
-            if (!fs::is_directory(fs::symlink_status(upper))) continue;
-            open.push_back(openFile(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+            auto upper = layers().openPart(layer.id, plan.workspace.overlays.at(part).target);
+            if (!upper) continue;
+            open.push_back(std::move(*upper));
             found.push_back(open.back().get());
         }
         return found;

@@ -329,16 +329,35 @@ void useLayers(const Layers& layers, const HeldSandbox& held, const fs::path& ba
 // What belongs to the project and lies elsewhere has its part in every layer that was written to.
 void usePart(const Layers& layers, const HeldSandbox& held, Overlay& overlay) {
     std::vector<fs::path> lowers;
-    for (std::size_t i = 1; i < held.chain.size(); ++i) {
-        fs::path part = layers.part(held.chain[i].id, overlay.target) / "upper";
-        if (fs::exists(fs::symlink_status(part))) lowers.push_back(std::move(part));
-    }
+    FileDescriptor model;
+    for (std::size_t i = 1; i < held.chain.size(); ++i)
+        if (auto part = layers.openPart(held.chain[i].id, overlay.target)) {
+            lowers.push_back(layers.part(held.chain[i].id, overlay.target) / "upper");
+            if (!model) model = std::move(*part);
+        }
     lowers.insert(lowers.end(), overlay.lowers.begin(), overlay.lowers.end());
-    layers.makePart(held.record.layer, overlay.target, lowers.front());
+    if (!model) model = openFile(overlay.lowers.front(), O_RDONLY | O_DIRECTORY);
+    layers.makePart(held.record.layer, overlay.target, model);
     const fs::path own = layers.part(held.record.layer, overlay.target);
     overlay.lowers = std::move(lowers);
     overlay.upper = own / "upper";
     overlay.work = own / "work";
+}
+
+// The sandbox's own layer is written to; the ones below are shared and only read.
+void useImages(const Layers& layers, const HeldSandbox& held, Workspace& workspace) {
+    for (const LayerRecord& layer : held.chain)
+        if (auto image = layers.imageOf(layer.id)) {
+            image->readOnly = layer.id != held.record.layer;
+            workspace.images.push_back(std::move(*image));
+        }
+    workspace.boundedUppers = layers.imageOf(held.record.layer).has_value();
+}
+
+// What earlier layers hold counts as well.
+void addBelow(std::uint64_t bytes, ExecutionReport& report) {
+    for (LimitReport& limit : report.execution.limits)
+        if (limit.name == LimitName::kDisk && limit.peak) *limit.peak += bytes;
 }
 
 }  // namespace
@@ -347,14 +366,16 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& want
     CommandRequest command = wanted;
     command.system = inside_->living(sandbox).system;
     const Confiner confiner = inside_->confinerFor(command);
-    const Limits limits = insisted(command);
-    const HeldSandbox held = inside_->hold(sandbox, patience);
+    Limits limits = insisted(command);
+    HeldSandbox held = inside_->hold(sandbox, patience);
+    const std::optional<std::uint64_t> bound = inside_->boundLayers(held, command, limits);
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
     useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
     ClonePlan plan = planClone(clone);
     // A sync of the whole file system after every command would take as long as others keep the disk busy.
     plan.workspace.overlays.at(plan.projectOverlay).disposable = true;
     for (const std::size_t part : plan.alsoKept) usePart(inside_->layers(), held, plan.workspace.overlays.at(part));
+    useImages(inside_->layers(), held, plan.workspace);
     // Killed, we let go of the lock at once, but what runs inside takes a moment to end: it holds the lock as well.
     plan.workspace.held = held.lock.descriptor();
     inside_->layers().renewWork(held.record.layer);
@@ -375,6 +396,7 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& want
     ExecutionReport report =
         inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, sandbox);
     open->close();
+    if (bound) addBelow(*bound, report);
     notePlan(command, clone, plan, report);
     unfinished.isFinished();
     inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(report.execution); });

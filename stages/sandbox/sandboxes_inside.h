@@ -71,6 +71,10 @@ struct Sandboxes::Inside {
     /// What its bottom layer lies on.
     std::filesystem::path baseOf(const SandboxRecord& record, const ProjectIdentity& project) const;
     MaterialisedCommit pinned(const std::filesystem::path& project, const std::string& commit) const;
+    /// Puts the sandbox's own layer into an image where a disk limit is to be held, so that all of its layers together
+    /// stay within it; a limit that was given once stays until another is. Gives what the layers below it hold. Nothing
+    /// where no image can hold it: it is watched then, unless disk-limit is demanded, which throws Error.
+    std::optional<std::uint64_t> boundLayers(HeldSandbox& held, const CommandRequest& command, Limits& limits);
     /// Merges the frozen layers into one where there are too many.
     void squashIfDeep(const HeldSandbox& held);
     Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);

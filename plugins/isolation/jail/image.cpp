@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "plugins/isolation/jail/mount_calls.h"
@@ -12,6 +14,7 @@ namespace gradus {
 
 namespace {
 
+constexpr int kPatience = 5'000;  // tries, a millisecond apart
 constexpr int kTries = 64;  // somebody else may take the free one first
 
 Attempt attachLoop(int image, bool readOnly, Descriptor& device, std::string& path) {
@@ -32,11 +35,24 @@ Attempt attachLoop(int image, bool readOnly, Descriptor& device, std::string& pa
     return failure("loop device", "all are taken", EBUSY);
 }
 
+// The lock belongs to the open file, which the loop device keeps until it is let go of: nobody mounts an image that is
+// still being written, not even one whose owner was killed a moment ago.
+Attempt lockImage(int image, bool readOnly, const std::string& file) {
+    const timespec pause{0, 1'000'000};
+    for (int attempt = 0; attempt < kPatience; ++attempt) {
+        if (::flock(image, (readOnly ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return std::nullopt;
+        if (errno != EWOULDBLOCK && errno != EINTR) break;
+        ::nanosleep(&pause, nullptr);
+    }
+    return failure("lock image", file);
+}
+
 }  // namespace
 
 Attempt mountImage(const std::string& file, bool readOnly, Descriptor& mounted) {
     const Descriptor image(::open(file.c_str(), (readOnly ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW));
     if (!image) return failure("open image", file);
+    if (auto failed = lockImage(image.get(), readOnly, file)) return failed;
     Descriptor device;  // until the mount holds it
     std::string path;
     if (auto failed = attachLoop(image.get(), readOnly, device, path)) return failed;

@@ -157,7 +157,7 @@ struct JailStarted {
     bool operator==(const JailStarted&) const = default;
 };
 
-enum class JailEnd : std::uint32_t { kByItself, kWallTime, kCpuTime, kMemory, kStopped, kLost };
+enum class JailEnd : std::uint32_t { kByItself, kWallTime, kCpuTime, kMemory, kStopped, kDisk, kLost };
 
 struct JailEnded {
     JailEnd end = JailEnd::kByItself;

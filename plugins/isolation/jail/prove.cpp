@@ -189,7 +189,8 @@ int useCpu() {
 
 int useDisk(const char* megabytes) {
     const std::size_t most = static_cast<std::size_t>(std::atoi(megabytes)) * kMebibyte;
-    const Descriptor file = openPath(AT_FDCWD, "/tmp/fill", O_WRONLY | O_CREAT);
+    const char* place = std::getenv("FILL");
+    const Descriptor file = openPath(AT_FDCWD, place == nullptr ? "/tmp/fill" : place, O_WRONLY | O_CREAT);
     const std::string piece(65536, 'x');
     std::size_t written = 0;
     while (written < 4 * most) {

@@ -197,7 +197,8 @@ Enforcer Supervisor::standIn(LimitName name) const {
             return (setup_.uid != 0 || rootless_) && !setup_.bare ? Enforcer::kRlimit : Enforcer::kNone;
         case LimitName::kDisk:
             if (scratchHoldsDisk()) return Enforcer::kTmpfs;
-            return setup_.diskBacked ? Enforcer::kBacking : Enforcer::kNone;
+            if (setup_.diskBacked) return Enforcer::kBacking;
+            return setup_.bare ? Enforcer::kNone : Enforcer::kWatch;
         case LimitName::kWallTime:
             return Enforcer::kTimer;
         case LimitName::kCpuShare:
@@ -298,7 +299,7 @@ ProcessLimits Supervisor::processLimits() const {
 
 std::unique_ptr<SupervisedRun> Supervisor::makeRun() {
     const InitPlan plan{setup_, skeleton_.writable, filter_, *masks_, processLimits(), rootless_, {}, -1};
-    const RunContext context{control_, *cgroups_, *tools_, enforcers_, skeleton_.scratch.get()};
+    const RunContext context{control_, *cgroups_, *tools_, enforcers_, skeleton_.scratch.get(), skeleton_.uppers};
     return std::make_unique<SupervisedRun>(context, plan);
 }
 
