@@ -1,6 +1,9 @@
 // Disk limits of kept sandboxes: a layer in an image of its own cannot hold more than the image.
 
+#include <fcntl.h>
 #include <sys/statvfs.h>
+
+#include <algorithm>
 
 #include "plugins/isolation/loop_image.h"
 #include "stages/sandbox/sandboxes_inside.h"
