@@ -62,9 +62,10 @@ constexpr std::uint64_t kPackageCapabilities = one(CAP_CHOWN) | one(CAP_DAC_OVER
 Attempt boundCapabilities(std::uint64_t kept) {
     for (int capability = 0; capability <= kHighestCapability; ++capability) {
         if ((kept & one(capability)) != 0) continue;
-        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
-        if (errno == EINVAL && capability > 0) break;  // beyond the last one that this kernel has
-        return failure("capabilities", "bounding set");
+        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) {
+            if (errno == EINVAL && capability > 0) break;  // beyond the last one that this kernel has
+            return failure("capabilities", "bounding set");
+        }
     }
     return std::nullopt;
 }
