@@ -46,8 +46,7 @@ Result create(Service& service, Context& context) {
                           .lifetime = durationOption(context, "sandbox new", "lifetime")};
     if (request.lifetime && request.lifetime->count() <= 0)
         throw usageError("sandbox new", "--lifetime must be more than nothing");
-    request.system =
-        context.arguments.flag("system") || service.sandboxesAreOfTheSystem(context.host.directory());
+    request.system = context.arguments.flag("system") || service.sandboxesAreOfTheSystem(context.host.directory());
     if (!request.lifetime) request.lifetime = service.sandboxLifetime(context.host.directory());
     const SandboxRecord record = service.sandboxes().create(request);
     return {.data = {{"sandbox", sandboxJson(record)}},
@@ -107,8 +106,8 @@ Result show(Service& service, Context& context) {
         "sandbox   {}\nproject   {}\nbase      {}{}\nstate     {}\ncreated   {}\nused      {}\n"
         "expires   {}\n",
         label(view.record), printable(view.project.native()), view.record.commit.value_or("the directory as it is"),
-        view.record.system ? ", and the whole system" : "",        stateOf(view), formatTime(view.record.createdAt), formatTime(view.record.usedAt),
-        formatTime(view.record.expiresAt()));
+        view.record.system ? ", and the whole system" : "", stateOf(view), formatTime(view.record.createdAt),
+        formatTime(view.record.usedAt), formatTime(view.record.expiresAt()));
     for (const SnapshotRecord& snapshot : view.snapshots)
         text += fmt::format("snapshot  {}  {}\n", printable(snapshot.name.value_or("[redacted]")),
                             formatTime(snapshot.takenAt));

@@ -48,12 +48,12 @@ void makeTemplate(const fs::path& file, std::uint64_t bytes) {
         if (::ftruncate(image.get(), static_cast<off_t>(bytes)) != 0)
             throw Error(ErrorCode::kInfrastructure, "cannot size {}: {}", made.native(), errnoText(errno));
     }
-    ChildProcess maker({makerProgram(),
-                        {"mke2fs", "-q", "-F", "-t", "ext4", "-b", std::to_string(kBlock), "-m", "0", "-i", "8192",
-                         "-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0",
-                         made.native()},
-                        {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
-                        {}});
+    ChildProcess maker(
+        {makerProgram(),
+         {"mke2fs", "-q", "-F", "-t", "ext4", "-b", std::to_string(kBlock), "-m", "0", "-i", "8192", "-O",
+          "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", made.native()},
+         {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
+         {}});
     const auto status = maker.wait(kPatience);
     if (!status || *status != 0) {
         ::unlink(made.c_str());

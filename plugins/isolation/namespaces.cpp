@@ -70,8 +70,8 @@ std::vector<JailRange> rangesIn(const fs::path& file) {
     std::error_code error;
     if (!fs::is_regular_file(file, error) || ::access(file.c_str(), R_OK) != 0) return ranges;
     const passwd* user = ::getpwuid(::geteuid());
-    for (const IdRange& range :
-         subordinateIds(readSmallFile(file, kCap, "subordinate ids"), user == nullptr ? "" : user->pw_name, ::geteuid()))
+    for (const IdRange& range : subordinateIds(readSmallFile(file, kCap, "subordinate ids"),
+                                               user == nullptr ? "" : user->pw_name, ::geteuid()))
         ranges.push_back({range.first, range.count});
     return ranges;
 }

@@ -98,8 +98,8 @@ bool isFitBelow(const std::string& type) {
 class ClosedPlaces {
   public:
     std::vector<fs::path> find() {
-        for (const char* place : {"/", "/var/lib", "/var/spool", "/var/log", "/var/cache", "/srv", "/opt", "/mnt",
-                                  "/media", "/usr/local"})
+        for (const char* place :
+             {"/", "/var/lib", "/var/spool", "/var/log", "/var/cache", "/srv", "/opt", "/mnt", "/media", "/usr/local"})
             directoriesIn(place);
         walk("/etc", 0);
         return std::move(found_);
@@ -299,8 +299,9 @@ fs::path findFuseOverlay() {
             .hint("install it (Debian and Ubuntu: sudo apt-get install fuse-overlayfs), or call as root");
     if (const FileDescriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC)); !device)
         throw Error(ErrorCode::kInfrastructure, "/dev/fuse cannot be opened: {}", errnoText(errno))
-            .hint("load the module and open it to users (sudo modprobe fuse; sudo chmod 666 /dev/fuse), or call as "
-                  "root");
+            .hint(
+                "load the module and open it to users (sudo modprobe fuse; sudo chmod 666 /dev/fuse), or call as "
+                "root");
     return program;
 }
 

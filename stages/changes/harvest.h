@@ -74,7 +74,7 @@ struct SystemChange {
 
 /// What a copy of the system changed outside of the project: counted and listed, and part of no change.
 struct SystemChanges {
-    std::uint64_t entries = 0;  ///< a million at most are counted
+    std::uint64_t entries = 0;                   ///< a million at most are counted
     std::map<std::string, std::uint64_t> below;  ///< by top-level directory
     std::vector<SystemChange> listed;            ///< the first thousand, by path
 };

@@ -47,8 +47,9 @@ std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, c
             throw Error(ErrorCode::kNotAllowed,
                         "disk-limit cannot be held for a kept sandbox of an ordinary user: what it writes lies on a "
                         "file system without a quota, and would only be watched")
-                .hint("call as root, or use `gradus try`, whose changes are in memory; without --require the limit is "
-                      "watched");
+                .hint(
+                    "call as root, or use `gradus try`, whose changes are in memory; without --require the limit is "
+                    "watched");
         return std::nullopt;
     }
     std::uint64_t below = 0;
@@ -85,8 +86,9 @@ std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, c
         all.remove(held.record.layer);
     }
     const std::optional<std::int64_t> under = held.chain.front().below;
-    const FileDescriptor model = under ? all.openUpper(*under)
-                                       : openFile(baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    const FileDescriptor model = under
+                                     ? all.openUpper(*under)
+                                     : openFile(baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     all.makeBounded(held.record.layer, model.get(), wanted);
     return below;
 }

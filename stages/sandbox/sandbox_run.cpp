@@ -225,8 +225,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     try {
         trial.harvest_ = harvest(source, options);
         if (command.system)
-            trial.harvest_.system = systemChangesIn(
-                plan, [&](std::size_t overlay) { return std::vector{trial.sandbox_->upper(overlay)}; });
+            trial.harvest_.system =
+                systemChangesIn(plan, [&](std::size_t overlay) { return std::vector{trial.sandbox_->upper(overlay)}; });
     } catch (const Error& e) {
         // What was done must not be lost with the sandbox only because it is more than can be listed.
         trial.unread_ = e.what();

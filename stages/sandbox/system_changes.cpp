@@ -112,8 +112,7 @@ class SystemWalk {
 
 SystemChanges systemChanges(const std::vector<SystemSource>& sources, const std::vector<PrivateFile>& seeds) {
     SystemChanges changes;
-    for (const SystemSource& source : sources)
-        SystemWalk(seeds, changes).walk(source.layers, source.base, true, 0);
+    for (const SystemSource& source : sources) SystemWalk(seeds, changes).walk(source.layers, source.base, true, 0);
     std::sort(changes.listed.begin(), changes.listed.end(),
               [](const SystemChange& left, const SystemChange& right) { return left.path < right.path; });
     return changes;

@@ -37,7 +37,8 @@ class DiskUse {
     void visit(int directory, const std::string& name, int depth) {
         struct stat info {};
         if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return;
-        const bool isNew = info.st_nlink < 2 || S_ISDIR(info.st_mode) || seen_.insert({info.st_dev, info.st_ino}).second;
+        const bool isNew =
+            info.st_nlink < 2 || S_ISDIR(info.st_mode) || seen_.insert({info.st_dev, info.st_ino}).second;
         if (isNew) used_ += static_cast<std::uint64_t>(info.st_blocks) * kBlock;
         if (!S_ISDIR(info.st_mode) || depth >= kDeepest) return;
         const Descriptor below = openPath(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

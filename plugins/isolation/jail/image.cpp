@@ -15,7 +15,7 @@ namespace gradus {
 namespace {
 
 constexpr int kPatience = 5'000;  // tries, a millisecond apart
-constexpr int kTries = 64;  // somebody else may take the free one first
+constexpr int kTries = 64;        // somebody else may take the free one first
 
 Attempt attachLoop(int image, bool readOnly, Descriptor& device, std::string& path) {
     const Descriptor control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
@@ -57,7 +57,8 @@ Attempt mountImage(const std::string& file, bool readOnly, Descriptor& mounted) 
     std::string path;
     if (auto failed = attachLoop(image.get(), readOnly, device, path)) return failed;
     std::vector<MountOption> options = {{"source", path}};
-    if (readOnly) options.push_back({"ro", ""});
+    // What is deleted inside is given back to the disk that the file lies on.
+    options.push_back({readOnly ? "ro" : "discard", ""});
     const unsigned attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME;
     Attempt failed = makeFileSystem("ext4", options, attributes | (readOnly ? MOUNT_ATTR_RDONLY : 0), mounted);
     if (failed) failed->detail = file + ": " + failed->detail;

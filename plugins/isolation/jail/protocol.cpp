@@ -196,7 +196,8 @@ std::optional<std::string> overlayObjection(const JailOverlay& overlay) {
     if (overlay.lowers.empty() || overlay.lowers.size() > 500) return overlay.target + ": 1 to 500 lower layers";
     if (overlay.upper.empty() != overlay.work.empty()) return overlay.target + ": upper and work belong together";
     for (const std::string& lower : overlay.lowers)
-        if (!isPlainPath(lower) && !(whole && lower == "/")) return "'" + lower + "' is not an absolute path in normal form";
+        if (!isPlainPath(lower) && !(whole && lower == "/"))
+            return "'" + lower + "' is not an absolute path in normal form";
     for (const std::string& path : {overlay.upper, overlay.work})
         if (!path.empty() && !isPlainPath(path)) return "'" + path + "' is not an absolute path in normal form";
     return std::nullopt;
@@ -216,7 +217,8 @@ std::optional<std::string> systemObjection(const JailSetup& setup) {
     const auto whole = std::count_if(setup.overlays.begin(), setup.overlays.end(),
                                      [](const JailOverlay& overlay) { return overlay.target == "/"; });
     if (whole != (setup.system ? 1 : 0)) return "a copy of the system is one with an overlay of /, and nothing else is";
-    if (setup.system && (setup.uid != 0 || setup.gid != 0 || setup.bare)) return "a copy of the system is root's inside";
+    if (setup.system && (setup.uid != 0 || setup.gid != 0 || setup.bare))
+        return "a copy of the system is root's inside";
     if (!setup.system && !setup.seeds.empty()) return "only a copy of the system can be seeded";
     for (const JailFile& seed : setup.seeds)
         if (auto reason = targetObjection(seed.target)) return reason;

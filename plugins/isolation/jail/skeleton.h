@@ -30,7 +30,7 @@ struct HostView {
 /// One sandbox's tree: the stem and its own places. The scratch tmpfs, sized by the disk limit, holds everything a
 /// command can write that has no directory of its own on the host.
 struct Skeleton {
-    FuseOverlay fuse;  ///< shows the copy of the system to an ordinary user
+    FuseOverlay fuse;                 ///< shows the copy of the system to an ordinary user
     std::vector<std::string> images;  ///< where images were mounted in the staging namespace
     Descriptor scratch;
     std::vector<Descriptor> uppers;     ///< one per overlay, in the plan's order

@@ -108,7 +108,8 @@ TEST_P(DiskLimitTest, SnapshotsAndForksStayWithinIt) {
     EXPECT_EQ(exec(sandbox, "head -c 20000000 /dev/zero > second", limit)["verdict"], "limit");
     EXPECT_LE(onDisk(), 13 * kMebibyte);
     EXPECT_EQ(gradus({"sandbox", "restore", sandbox, "one"}).exit, 0);
-    EXPECT_EQ(exec(sandbox, "ls; head -c 3000000 /dev/zero > third", limit)["stdout"], "README.md\nfirst\nlink\nrun.sh\nsrc\n");
+    EXPECT_EQ(exec(sandbox, "ls; head -c 3000000 /dev/zero > third", limit)["stdout"],
+              "README.md\nfirst\nlink\nrun.sh\nsrc\n");
     const std::string fork = gradusJson({"sandbox", "fork", sandbox})["data"]["sandboxes"][0]["id"];
     // The limit stays with the sandbox: nobody says it again.
     EXPECT_EQ(exec(fork, "stat -c %s first third; head -c 20000000 /dev/zero > fourth", limit)["verdict"], "limit");
@@ -119,7 +120,7 @@ TEST_P(DiskLimitTest, SnapshotsAndForksStayWithinIt) {
     EXPECT_EQ(exec(fork, "rm -f fourth fifth; head -c 14000000 /dev/zero > sixth", {"--disk", "40M"})["verdict"], "ok");
     for (int i = 0; i < 10; ++i) {
         EXPECT_EQ(exec(sandbox, "echo " + std::to_string(i) + " > round", limit)["verdict"], "ok") << i;
-        EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "r" + std::to_string(i)}).exit, 0);
+        EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "round-" + std::to_string(i)}).exit, 0);
     }
     EXPECT_EQ(exec(sandbox, "cat round; stat -c %s first third")["stdout"], "9\n4000000\n3000000\n");
     expectNothingLeft();
@@ -129,7 +130,8 @@ TEST_P(DiskLimitTest, ManyTinyFilesMeetItToo) {
     GRADUS_CASES("FS20");
     if (isOrdinary()) GTEST_SKIP() << "only root's layers are bounded";
     const std::string sandbox = made();
-    const Json run = exec(sandbox, "i=0; while [ $i -lt 20000 ]; do : > f$i || exit 1; i=$((i+1)); done", {"--disk", "4M"});
+    const Json run =
+        exec(sandbox, "i=0; while [ $i -lt 20000 ]; do : > f$i || exit 1; i=$((i+1)); done", {"--disk", "4M"});
     EXPECT_EQ(run["verdict"], "limit") << run.dump(1);
     EXPECT_EQ(diskOf(run)["tripped"], true);
     expectNothingLeft();

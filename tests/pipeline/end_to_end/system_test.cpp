@@ -147,12 +147,13 @@ TEST_P(SystemTest, CredentialsOfTheMachineAreNotThere) {
 TEST_P(SystemTest, TheStateAndTheTargetsOfStagesAreNotThere) {
     fs::create_directories(scratch / "target/current");
     writeBytes(scratch / "target/current/secret", kSecret);
-    writeBytes(project / "gradus.toml",
-               "[pipeline]\nname = \"shop\"\nstages = [\"sandbox\", \"production\"]\n\n[sandbox]\nbase = \"system\"\n\n"
-               "[stage.production]\ndriver = \"release-directory\"\npath = \"../target\"\n\n[check.unit]\nrun = \"true\"\n");
+    writeBytes(
+        project / "gradus.toml",
+        "[pipeline]\nname = \"shop\"\nstages = [\"sandbox\", \"production\"]\n\n[sandbox]\nbase = \"system\"\n\n"
+        "[stage.production]\ndriver = \"release-directory\"\npath = \"../target\"\n\n[check.unit]\nrun = \"true\"\n");
     ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
-    const std::string looked = "id -u; ls -A " + state.native() + " " + (scratch / "target").native() +
-                               " 2>/dev/null | grep -v :; true";
+    const std::string looked =
+        "id -u; ls -A " + state.native() + " " + (scratch / "target").native() + " 2>/dev/null | grep -v :; true";
     // By the rules alone: `base = "system"` makes it a copy of the system.
     const Ended ended = tried(looked, {"--discard"});
     EXPECT_EQ(ended.out, "0\n\n") << ended.err;
@@ -194,8 +195,8 @@ TEST_P(SystemTest, IsKeptSnapshottedRestoredAndForked) {
     const Json diff = gradusJson({"sandbox", "diff", fork})["data"];
     std::map<std::string, std::string> listed;
     for (const Json& path : diff["system"]["paths"]) listed[path["path"]] = path["kind"];
-    EXPECT_EQ(listed, (std::map<std::string, std::string>{{"/etc/profile", "deleted"},
-                                                           {"/usr/share/gradus-test", "added"}}));
+    EXPECT_EQ(listed,
+              (std::map<std::string, std::string>{{"/etc/profile", "deleted"}, {"/usr/share/gradus-test", "added"}}));
     EXPECT_EQ(diff["changes"].size(), 1U);
     EXPECT_TRUE(fs::exists("/etc/profile"));
     EXPECT_EQ(gradus({"sandbox", "rm", sandbox, fork}).exit, 0);
@@ -265,8 +266,10 @@ TEST_F(ArrangedSystem, WhatIsClosedOutsideIsClosedInside) {
     const HostPlace open("/srv", 0755);
     const HostPlace configuration("/etc", 0755);
     ::chmod((configuration.path() / "secret").c_str(), 0600);
-    const Ended ended = arranged("true", "", "grep -rl canary /var/lib/gradus-test* /srv/gradus-test* /etc/gradus-test* "
-                                             "2>/dev/null; ls -A " + data.path().native());
+    const Ended ended = arranged("true", "",
+                                 "grep -rl canary /var/lib/gradus-test* /srv/gradus-test* /etc/gradus-test* "
+                                 "2>/dev/null; ls -A " +
+                                     data.path().native());
     EXPECT_EQ(ended.out, (open.path() / "secret").native() + "\n") << ended.err;
 }
 
@@ -281,8 +284,10 @@ TEST_F(ArrangedSystem, AnotherWayToAHiddenPlaceIsHiddenToo) {
         EXPECT_EQ(ended.out, "end\n") << what << ended.err;
     }
     const Ended whole = arranged("mount --bind / " + at, "",
-                                 "ls -A " + at + "/root; cat " + at + roots.path().native() + "/secret 2>/dev/null; "
-                                 "test -s " + at + "/etc/shadow && grep -v \":[*]:\" " + at + "/etc/shadow; echo end");
+                                 "ls -A " + at + "/root; cat " + at + roots.path().native() +
+                                     "/secret 2>/dev/null; "
+                                     "test -s " +
+                                     at + "/etc/shadow && grep -v \":[*]:\" " + at + "/etc/shadow; echo end");
     EXPECT_EQ(whole.out, "end\n") << whole.err;
 }
 
@@ -297,10 +302,10 @@ TEST_F(ArrangedSystem, AFileSystemOfItsOwnHasItsOwnCopy) {
 
 TEST_F(ArrangedSystem, WithoutItsProgramAnOrdinaryUserIsTold) {
     give(41235);
-    const Ended ended =
-        arranged("for f in /usr/bin/fuse-overlayfs /usr/local/bin/fuse-overlayfs; do "
-                 "test -e $f && mount --bind /dev/null $f; done; true",
-                 kOrdinary, "echo ran");
+    const Ended ended = arranged(
+        "for f in /usr/bin/fuse-overlayfs /usr/local/bin/fuse-overlayfs; do "
+        "test -e $f && mount --bind /dev/null $f; done; true",
+        kOrdinary, "echo ran");
     EXPECT_EQ(ended.exit, 125);
     EXPECT_EQ(ended.out, "");
     EXPECT_TRUE(has(ended.err, "needs fuse-overlayfs, which is not installed")) << ended.err;
@@ -312,10 +317,11 @@ TEST_F(ArrangedSystem, AUserWithIdsToGiveHasOthersInside) {
     give(41235);
     writeBytes(scratch / "ids", "41235:300000:65536\n");
     const std::string ids = (scratch / "ids").native();
-    const Ended ended = arranged("touch /etc/subuid /etc/subgid; mount --bind " + ids + " /etc/subuid && mount --bind " +
-                                     ids + " /etc/subgid",
-                                 kOrdinary, "touch /usr/x && chown 33:33 /usr/x && stat -c %u:%g /usr/x; "
-                                            "su nobody -s /bin/sh -c \"id -u\"");
+    const Ended ended = arranged(
+        "touch /etc/subuid /etc/subgid; mount --bind " + ids + " /etc/subuid && mount --bind " + ids + " /etc/subgid",
+        kOrdinary,
+        "touch /usr/x && chown 33:33 /usr/x && stat -c %u:%g /usr/x; "
+        "su nobody -s /bin/sh -c \"id -u\"");
     EXPECT_EQ(ended.out, "33:33\n65534\n") << ended.err;
 }
 

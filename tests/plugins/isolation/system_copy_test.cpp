@@ -69,7 +69,7 @@ TEST(SystemCopy, NobodysPasswordIsInIt) {
 
 TEST(LoopImage, IsBoundedLocksItselfAndLeavesNothing) {
     if (!isMachineRoot()) GTEST_SKIP() << "only root mounts images";
-    const test::Scratch scratch;
+    const test::ScratchDirectory scratch;
     const fs::path image = scratch / "image";
     makeLoopImage(image, 5 << 20, scratch / "templates");
     EXPECT_LE(fs::file_size(image), 5U << 20);
