@@ -69,31 +69,45 @@ Attempt makeScratchLayers(int scratch, std::size_t index, OverlayLayers& layers)
     return std::nullopt;
 }
 
-Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bool rootless, Descriptor& mounted) {
+namespace {
+
+std::vector<MountOption> optionsFor(const std::vector<Descriptor>& lowers, bool rootless) {
     std::vector<MountOption> options;
     // In a user namespace the marks of deleted and replaced directories must be user.* attributes.
     if (rootless) options.push_back({"userxattr", ""});
     // Layer paths are short names of open descriptors: no path is looked up twice and none needs escaping. One
     // "lowerdir" with colons works on every kernel; an option holds 255 bytes, so many layers go one by one.
     std::string joined;
-    for (const Descriptor& lower : layers.lowers) joined += (joined.empty() ? "" : ":") + descriptorPath(lower.get());
+    for (const Descriptor& lower : lowers) joined += (joined.empty() ? "" : ":") + descriptorPath(lower.get());
     if (joined.size() < 255) {
         options.push_back({"lowerdir", joined});
     } else {
-        for (const Descriptor& lower : layers.lowers) options.push_back({"lowerdir+", descriptorPath(lower.get())});
+        for (const Descriptor& lower : lowers) options.push_back({"lowerdir+", descriptorPath(lower.get())});
     }
-    options.push_back({"upperdir", descriptorPath(layers.upper.get())});
-    options.push_back({"workdir", descriptorPath(layers.work.get())});
     // Forged attributes in an upper a command could write must never redirect a lookup elsewhere.
     if (!rootless) {
         options.push_back({"redirect_dir", "nofollow"});
         options.push_back({"metacopy", "off"});
     }
     options.push_back({"index", "off"});
+    return options;
+}
+
+}  // namespace
+
+Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bool rootless, Descriptor& mounted) {
+    std::vector<MountOption> options = optionsFor(layers.lowers, rootless);
+    options.push_back({"upperdir", descriptorPath(layers.upper.get())});
+    options.push_back({"workdir", descriptorPath(layers.work.get())});
     if (overlay.disposable) options.push_back({"volatile", ""});
     Attempt failed = makeFileSystem("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, mounted);
     if (failed) failed->detail = overlay.target + ": " + failed->detail;
     return failed;
+}
+
+Attempt mountLowers(const std::vector<Descriptor>& lowers, bool rootless, Descriptor& mounted) {
+    constexpr unsigned kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    return makeFileSystem("overlay", optionsFor(lowers, rootless), kAttributes, mounted);
 }
 
 Attempt refuseNestedMounts(const JailSetup& setup, const std::vector<MountPoint>& mounts) {

@@ -24,6 +24,9 @@ Attempt makeScratchLayers(int scratch, std::size_t index, OverlayLayers& layers)
 /// A detached overlay mount.
 Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bool rootless, Descriptor& mounted);
 
+/// The same, of lower layers alone: read-only.
+Attempt mountLowers(const std::vector<Descriptor>& lowers, bool rootless, Descriptor& mounted);
+
 /// A mount below an overlay's target would be silently absent inside; it needs an entry of its own in the plan.
 Attempt refuseNestedMounts(const JailSetup& setup, const std::vector<MountPoint>& mounts);
 

@@ -212,6 +212,8 @@ class Builder {
         if (overlay.target == "/")
             if (auto failed = makeSeeds(layers)) return failed;
         if (auto failed = makePoints(overlay, index, layers)) return failed;
+        if (setup_.system && setup_.fuseProgram.empty() && overlay.lowers.size() > 1)
+            if (auto failed = foldHost(index, overlay.lowers.size() - 1, layers)) return failed;
         Placement& placement = placements_.emplace_back(Placement{overlay.target, Placement::Kind::kMount, {}, true});
         if (auto failed = showLayers(overlay, layers, placement.mounted)) return failed;
         skeleton_.writable.push_back(overlay.target);
@@ -228,6 +230,25 @@ class Builder {
         if (::mkdir(place.c_str(), 0755) != 0 && errno != EEXIST) return failure("make directory", place);
         if (auto failed = skeleton_.fuse.start(setup_.fuseProgram, layers, place)) return failed;
         return cloneTree(AT_FDCWD, place, false, kWritableMount, mounted);
+    }
+
+    // Layers of a sandbox lie somewhere below the host's root, and an overlay refuses a layer that lies in another one.
+    // The host's, made an overlay of its own first, holds none of them.
+    Attempt foldHost(std::size_t index, std::size_t above, OverlayLayers& layers) {
+        const std::string name = "host" + std::to_string(index);
+        for (const std::string& made : {name, name + "-empty"})
+            if (::mkdirat(skeleton_.scratch.get(), made.c_str(), 0755) != 0) return failure("make layer", made);
+        std::vector<Descriptor> host;
+        for (std::size_t i = above; i < layers.lowers.size(); ++i) host.push_back(std::move(layers.lowers[i]));
+        // Below the others nothing of it is seen; without an upper, an overlay takes two layers at least.
+        host.push_back(openPath(skeleton_.scratch.get(), name + "-empty", O_PATH | O_DIRECTORY));
+        layers.lowers.resize(above);
+        Descriptor mounted;
+        if (auto failed = mountLowers(host, rootless_, mounted)) return failed;
+        const Descriptor place = openPath(skeleton_.scratch.get(), name, O_PATH | O_DIRECTORY);
+        if (auto failed = attachMount(mounted.get(), place.get(), name)) return failed;
+        layers.lowers.push_back(std::move(mounted));
+        return std::nullopt;
     }
 
     // Right above the host's own files, so that whatever a layer has of the same name wins.

@@ -279,7 +279,7 @@ TEST_F(ArrangedSystem, AnotherWayToAHiddenPlaceIsHiddenToo) {
     const std::string at = mountPoint.path().native();
     const std::string look = "ls -A " + at + "; cat " + at + "/secret " + at + "/*/secret 2>/dev/null; echo end";
     // The hidden directory itself, a directory in it, and one that holds it.
-    for (const std::string what : {std::string("/root"), roots.path().native()}) {
+    for (const std::string& what : {std::string("/root"), roots.path().native()}) {
         const Ended ended = arranged("mount --bind " + what + " " + at, "", look);
         EXPECT_EQ(ended.out, "end\n") << what << ended.err;
     }
