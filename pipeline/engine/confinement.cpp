@@ -81,13 +81,6 @@ void addGuarantees(const Settings& settings, std::string_view key, std::vector<G
     }
 }
 
-// What the language knows and no sandbox gives yet: said, not left out in silence.
-void refuseUnbuilt(const Settings& settings) {
-    if (!settings.list("services").empty())
-        throw Error(ErrorCode::kNotAllowed, "`services` are not something a sandbox can have yet")
-            .hint("leave `services` out of the check");
-}
-
 std::vector<std::string> hiddenBy(const Settings& settings) {
     std::vector<std::string> patterns = settings.list("hide");
     for (std::string& pattern : patterns)
@@ -104,7 +97,6 @@ bool mayShow(const Settings& policy, const fs::path& project, const fs::path& pa
 }  // namespace
 
 CommandRequest confinedBy(const Settings& settings) {
-    refuseUnbuilt(settings);
     CommandRequest request;
     request.passed = settings.list("env");
     request.hide = hiddenBy(settings);
@@ -118,7 +110,6 @@ CommandRequest confinedBy(const Settings& settings) {
 
 CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const Check& check,
                              const fs::path& project) {
-    refuseUnbuilt(pipeline.sandbox);
     CommandRequest request = confinedBy(check.settings);
     request.directory = (project / check.settings.text("directory")).lexically_normal();
     if (!request.directory.has_filename()) request.directory = request.directory.parent_path();
@@ -127,10 +118,40 @@ CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const
     request.hiddenPaths = targetsOf(pipeline, project);
     for (const fs::path& path : shownBy(pipeline.sandbox, project))
         if (mayShow(stage.policy.settings, project, path)) request.show.push_back(path);
+    request.keepFailed = stage.policy.settings.duration("keep-failed");
     holdTo(stage.policy.settings, request.limits);
     addGuarantees(stage.settings, "requires", request.required);
     addGuarantees(stage.policy.settings, "requires", request.required);
+    request.services = servicesOf(pipeline, check.settings.list("services"));
     return request;
+}
+
+std::vector<ServiceRequest> servicesOf(const Pipeline& pipeline, const std::vector<std::string>& names) {
+    std::vector<ServiceRequest> all;
+    for (const std::string& name : names) {
+        const auto found = pipeline.services.find(name);
+        if (found == pipeline.services.end())
+            throw Error(ErrorCode::kNotFound, "there is no service '{}' in the rules", name)
+                .hint("write a [service." + name + "], and trust it");
+        const Settings& settings = found->second;
+        ServiceRequest service;
+        service.name = name;
+        service.run = settings.list("run");
+        service.passed = settings.list("env");
+        service.ready = settings.list("ready");
+        if (settings.has("port")) service.port = static_cast<std::uint16_t>(settings.number("port"));
+        service.readyLog = settings.text("ready-log");
+        service.startTimeout = settings.duration("start-timeout");
+        service.stopTimeout = settings.duration("stop-timeout");
+        service.data = settings.text("data");
+        service.prepare = settings.list("prepare");
+        service.inputs = settings.list("inputs");
+        if (!service.prepare.empty() && service.data.empty())
+            throw Error(ErrorCode::kUsage, "service '{}' has a `prepare` and no `data` for it to fill", name)
+                .hint("name the directory: data = \"data\"");
+        all.push_back(std::move(service));
+    }
+    return all;
 }
 
 std::vector<fs::path> shownBy(const Settings& sandbox, const fs::path& project) {

@@ -27,6 +27,7 @@ struct CloneRequest {
     std::vector<std::filesystem::path> hiddenPaths;  ///< the state directory, stage targets
     std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
     bool system = false;                             ///< copy the rest of the system too; the command is root inside
+    bool bare = false;                               ///< nothing of the home: no tools, no settings, no caches
 };
 
 /// What of the caller's home is seen inside.

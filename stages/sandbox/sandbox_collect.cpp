@@ -133,6 +133,7 @@ CollectReport Sandboxes::collect() {
     inside_->loseExecutions(report);
     inside_->expire(report);
     inside_->collectPinned(report);
+    inside_->collectData(report);
     inside_->sweep(report);
     return report;
 }

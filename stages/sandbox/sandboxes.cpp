@@ -26,6 +26,10 @@ bool isNameCharacter(char c) {
            c == '.';
 }
 
+std::ptrdiff_t provenBy(const ProbeResult& result) {
+    return std::count_if(result.proofs.begin(), result.proofs.end(), [](const Proof& proof) { return proof.holds; });
+}
+
 }  // namespace
 
 void checkName(const std::optional<std::string>& name, std::string_view what) {
@@ -70,6 +74,10 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
         for (IsolationBackend*& backend : backends) backend = backend->forSystem();
         std::erase(backends, nullptr);
     }
+    if (request.strongest)
+        std::stable_sort(backends.begin(), backends.end(), [&](IsolationBackend* a, IsolationBackend* b) {
+            return provenBy(probe(*a)) > provenBy(probe(*b));
+        });
     IsolationBackend& chosen = chooseBackend(backends, {.guarantees = demanded(request)}, probe);
     probe(chosen);
     return {chosen, proofs.at(&chosen)};
