@@ -33,7 +33,7 @@ void setOutcome(EventFields& fields, const Execution& execution) {
         .set("wall-ms", signedOf(execution.wallMillis))
         .set("cpu-ms", signedOf(execution.cpuMillis));
     if (execution.peakMemoryBytes) fields.set("peak-memory", signedOf(*execution.peakMemoryBytes));
-    fields.set("limits", formatLimits(execution.limits));
+    fields.set("limits", formatLimits(execution.limits)).set("side-effects", formatEffectCounts(execution.sideEffects));
 }
 
 }  // namespace
@@ -149,8 +149,11 @@ std::int64_t SandboxWriter::start(const ExecutionDraft& wanted) {
     draft.fields.set("execution", id)
         .set("backend", wanted.backend)
         .set("without", formatGuarantees(wanted.without))
-        .set("owner", formatOwner(wanted.owner));
-    draft.payload = payload({{"arguments", wanted.arguments}, {"directory", wanted.directory.native()}});
+        .set("owner", formatOwner(wanted.owner))
+        .set("network", nameOf(kExecutionNetworks, wanted.network));
+    nlohmann::json words{{"arguments", wanted.arguments}, {"directory", wanted.directory.native()}};
+    if (!wanted.destinations.empty()) words["network"] = wanted.destinations;
+    draft.payload = payload(words);
     writer_.record(std::move(draft));
     return id;
 }
@@ -159,6 +162,7 @@ void SandboxWriter::finish(const Execution& execution) {
     EventDraft draft = about(EventKind::kExecutionFinished, execution.sandbox);
     draft.fields.set("execution", execution.id);
     setOutcome(draft.fields, execution);
+    if (!execution.sideEffects.isNothing()) draft.payload = formatSideEffects(execution.sideEffects);
     writer_.record(std::move(draft));
 }
 
