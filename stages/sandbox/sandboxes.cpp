@@ -65,7 +65,8 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
         makeDirectories(cache);
         return proofs.emplace(&backend, cachedProbe(backend, cache)).first->second;
     };
-    IsolationBackend& chosen = chooseBackend(around.backends, {.guarantees = demanded(request)}, probe);
+    IsolationBackend& chosen = chooseBackend(
+        around.backends, {.guarantees = demanded(request), .networkByName = request.network.isByName()}, probe);
     probe(chosen);
     return {chosen, proofs.at(&chosen)};
 }
@@ -138,6 +139,8 @@ SandboxView Sandboxes::Inside::viewOf(const SandboxRecord& record) {
     const auto chain = read([&](const Records& all) {
         view.project = all.project(record.project).value_or(ProjectIdentity()).path;
         view.snapshots = all.sandboxes().snapshots(record.id);
+        if (std::vector<Execution> latest = all.sandboxes().executions(record.id, 1); !latest.empty())
+            view.last = std::move(latest.front());
         return all.sandboxes().chain(record.layer);
     });
     view.depth = chain.size() - 1;

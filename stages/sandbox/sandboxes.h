@@ -32,7 +32,7 @@ struct CommandRequest {
     std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
     /// A required limit is enforced or the run refused.
     Limits limits;
-    Network network = Network::kNone;  ///< kHost gives up no-network
+    Network network = Network::kNone;  ///< any other gives up no-network
     std::vector<Guarantee> required;   ///< beyond the floor
     std::vector<Guarantee> without;    ///< of the floor
     CaptureBudget keepOut;
@@ -153,6 +153,7 @@ struct SandboxView {
     std::size_t depth = 0;              ///< frozen layers below its own
     std::optional<pid_t> inUseBy;       ///< the process that holds it right now
     std::optional<std::string> damage;  ///< why it cannot be used
+    std::optional<Execution> last;      ///< the latest command in it
 };
 
 /// What `gradus gc` did about sandboxes.
