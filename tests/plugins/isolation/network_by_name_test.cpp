@@ -301,6 +301,47 @@ print("bound", b.getsockname()[1] == mine, b.getpeername() == ("198.18.0.1", {0}
     EXPECT_EQ(outcome.sideEffects.networkAllowed.at(0).connections, static_cast<std::uint64_t>(server.served()));
 }
 
+TEST_F(NetworkByName, NodeReachesItByHttpAndFetch) {
+    if (::access("/usr/bin/node", X_OK) != 0) GTEST_SKIP() << "there is no /usr/bin/node";
+    const LoopbackServer server(webServer());
+    Command command = shell("");
+    command.arguments = {"/usr/bin/node", "-e",
+                         fmt::format(R"(
+const url = 'http://svc.test:{}/';
+require('http').get(url, answer => {{
+  let text = '';
+  answer.on('data', piece => text += piece);
+  answer.on('end', async () => {{
+    console.log('http', text.trim());
+    console.log('fetch', typeof fetch === 'function' ? (await (await fetch(url)).text()).trim() : 'hello');
+  }});
+}});
+)",
+                                     server.port())};
+    const Outcome outcome = runIn({at(server)}, command);
+    EXPECT_EQ(outcome.out.text(), "http hello\nfetch hello\n") << describe(outcome);
+    EXPECT_EQ(server.served(), 2);
+    EXPECT_EQ(outcome.sideEffects.networkAllowed.at(0).connections, 2U);
+}
+
+TEST_F(NetworkByName, GitClonesOverIt) {
+    const HostProject served(someone());
+    const std::string make = fmt::format(
+        "cd {} && export GIT_CONFIG_GLOBAL=/dev/null && git init -q work && cd work && git -c user.name=a -c "
+        "user.email=a@b.c commit -q --allow-empty -m first && git clone -q --bare . ../served.git && git -C "
+        "../served.git update-server-info",
+        served.path().native());
+    ASSERT_EQ(std::system(make.c_str()), 0);
+    const LoopbackServer server(webServer(served.path()));
+    const Outcome outcome =
+        shellIn({at(server)}, fmt::format("cd /tmp && export HOME=/tmp && git clone -q http://svc.test:{}/served.git "
+                                          "copy && git -C copy log --format=%s",
+                                          server.port()));
+    EXPECT_EQ(outcome.out.text(), "first\n") << describe(outcome);
+    EXPECT_GE(server.served(), 2);
+    EXPECT_EQ(outcome.sideEffects.outsideWrites, std::vector<std::string>{"/tmp/copy"});
+}
+
 TEST_F(NetworkByName, WhatBecameOfAConnectionIsSeenInside) {
     std::uint16_t port = 0;
     {
@@ -635,7 +676,7 @@ TEST_F(SideEffectsSeen, NewPlacesOutsideOfTheProjectAreListed) {
 }
 
 TEST_F(SideEffectsSeen, WhatIsLeftRunningIsNamed) {
-    const Outcome outcome = runShell("sleep 30 & sleep 31 & echo done");
+    const Outcome outcome = runShell("sleep 30 & sleep 31 & sleep 0.5; echo done");
     EXPECT_EQ(outcome.sideEffects.leftoverCount, 2U) << describe(outcome);
     EXPECT_EQ(outcome.sideEffects.leftoverProcesses, (std::vector<std::string>{"sleep", "sleep"}));
 }
