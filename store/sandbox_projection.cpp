@@ -106,10 +106,10 @@ void projectSnapshotRemoved(Sql& sql, const Event& event) {
 void projectExecutionStarted(Sql& sql, const Event& event) {
     sql.run(
         "insert into execution (id, sandbox, state, owner, backend, guarantees, without, stdout_bytes, stderr_bytes, "
-        "truncated, started_at, wall_ms, cpu_ms, limits, seq) "
-        "values (?, ?, 'running', ?, ?, '', ?, 0, 0, 0, ?, 0, 0, '', ?)",
+        "truncated, started_at, wall_ms, cpu_ms, limits, network, seq) "
+        "values (?, ?, 'running', ?, ?, '', ?, 0, 0, 0, ?, 0, 0, '', ?, ?)",
         event.fields.number("execution"), sandboxOf(event), event.fields.text("owner"), event.fields.text("backend"),
-        event.fields.text("without"), toMillis(event.at), event.seq);
+        event.fields.text("without"), toMillis(event.at), event.fields.optionalText("network"), event.seq);
     sql.run("update layer set used = 1 where used = 0 and id = (select layer from sandbox where id = ?)",
             sandboxOf(event));
     demandOne(
@@ -122,12 +122,14 @@ void projectExecutionFinished(Sql& sql, const Event& event) {
     const std::int64_t changed = sql.run(
         "update execution set state = 'finished', guarantees = ?, verdict = ?, exit_code = ?, signal = ?, stdout = ?, "
         "stderr = ?, stdout_bytes = ?, stderr_bytes = ?, truncated = ?, started_at = ?, wall_ms = ?, cpu_ms = ?, "
-        "peak_memory = ?, limits = ?, services = ? where id = ? and state = 'running'",
+        "peak_memory = ?, limits = ?, services = ?, side_effects = ?, finished_seq = ? where id = ? and state = "
+        "'running'",
         fields.text("guarantees"), fields.text("verdict"), fields.optionalNumber("exit"),
         fields.optionalNumber("signal"), fields.optionalDigest("stdout"), fields.optionalDigest("stderr"),
         fields.number("stdout-bytes"), fields.number("stderr-bytes"), fields.number("truncated"),
         fields.number("started-at"), fields.number("wall-ms"), fields.number("cpu-ms"),
         fields.optionalNumber("peak-memory"), fields.text("limits"), fields.optionalDigest("services"),
+        fields.optionalText("side-effects"), event.seq,
         fields.number("execution"));
     demandOne(changed, event, "without that execution");
     // A long command is use up to its end.

@@ -18,7 +18,8 @@ constexpr std::string_view kLayerColumns = "select id, below, sandbox, frozen, u
 constexpr std::string_view kExecutionColumns =
     "select e.id, e.sandbox, e.state, e.backend, e.guarantees, e.without, e.verdict, e.exit_code, e.signal, e.stdout, "
     "e.stderr, e.stdout_bytes, e.stderr_bytes, e.truncated, e.started_at, e.wall_ms, e.cpu_ms, e.peak_memory, "
-    "e.limits, p.text, e.services from execution e left join payload p on p.seq = e.seq ";
+    "e.limits, p.text, e.network, e.side_effects, f.text, e.services from execution e left join payload p on p.seq = "
+    "e.seq left join payload f on f.seq = e.finished_seq ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -34,12 +35,12 @@ std::optional<std::string> nameIn(const std::optional<std::string>& payload) {
     return json["name"].get<std::string>();
 }
 
-std::vector<std::string> argumentsIn(const std::optional<std::string>& payload) {
+std::vector<std::string> textsIn(const std::optional<std::string>& payload, const char* key) {
     std::vector<std::string> all;
     if (!payload) return all;
     const auto json = nlohmann::json::parse(*payload, nullptr, false);
-    if (!json.is_object() || !json.contains("arguments") || !json["arguments"].is_array()) return all;
-    for (const auto& word : json["arguments"])
+    if (!json.is_object() || !json.contains(key) || !json[key].is_array()) return all;
+    for (const auto& word : json[key])
         if (word.is_string()) all.push_back(word.get<std::string>());
     return all;
 }
@@ -111,8 +112,12 @@ Execution executionFromRow(const Sql::Call& row) {
     execution.without = parseGuarantees(row.view(5));
     readOutcome(row, execution);
     execution.limits = parseLimits(row.view(18));
-    execution.arguments = argumentsIn(row.optionalText(19));
-    if (!row.isNull(20)) execution.services = row.digest(20);
+    execution.arguments = textsIn(row.optionalText(19), "arguments");
+    execution.destinations = textsIn(row.optionalText(19), "network");
+    if (!row.isNull(20)) execution.network = enumFrom(kExecutionNetworks, row.view(20));
+    if (!row.isNull(21)) execution.sideEffects = parseEffectCounts(row.view(21));
+    if (const auto names = row.optionalText(22)) execution.sideEffects = parseSideEffects(*names);
+    if (!row.isNull(23)) execution.services = row.digest(23);
     return execution;
 }
 

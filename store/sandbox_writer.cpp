@@ -33,7 +33,9 @@ void setOutcome(EventFields& fields, const Execution& execution) {
         .set("wall-ms", signedOf(execution.wallMillis))
         .set("cpu-ms", signedOf(execution.cpuMillis));
     if (execution.peakMemoryBytes) fields.set("peak-memory", signedOf(*execution.peakMemoryBytes));
-    fields.set("limits", formatLimits(execution.limits)).setIfPresent("services", execution.services);
+    fields.set("limits", formatLimits(execution.limits))
+        .set("side-effects", formatEffectCounts(execution.sideEffects))
+        .setIfPresent("services", execution.services);
 }
 
 }  // namespace
@@ -156,8 +158,11 @@ std::int64_t SandboxWriter::start(const ExecutionDraft& wanted) {
     draft.fields.set("execution", id)
         .set("backend", wanted.backend)
         .set("without", formatGuarantees(wanted.without))
-        .set("owner", formatOwner(wanted.owner));
-    draft.payload = payload({{"arguments", wanted.arguments}, {"directory", wanted.directory.native()}});
+        .set("owner", formatOwner(wanted.owner))
+        .set("network", nameOf(kExecutionNetworks, wanted.network));
+    nlohmann::json words{{"arguments", wanted.arguments}, {"directory", wanted.directory.native()}};
+    if (!wanted.destinations.empty()) words["network"] = wanted.destinations;
+    draft.payload = payload(words);
     writer_.record(std::move(draft));
     return id;
 }
@@ -166,6 +171,7 @@ void SandboxWriter::finish(const Execution& execution) {
     EventDraft draft = about(EventKind::kExecutionFinished, execution.sandbox);
     draft.fields.set("execution", execution.id);
     setOutcome(draft.fields, execution);
+    if (!execution.sideEffects.isNothing()) draft.payload = formatSideEffects(execution.sideEffects);
     writer_.record(std::move(draft));
 }
 

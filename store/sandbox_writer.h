@@ -31,6 +31,8 @@ struct ExecutionDraft {
     std::vector<Guarantee> without;
     std::vector<std::string> arguments;
     std::filesystem::path directory;
+    ExecutionNetwork network = ExecutionNetwork::kNone;
+    std::vector<std::string> destinations{};  ///< by name: what may be reached
 };
 
 /// The steps of sandboxes within one write transaction; each records an event. What is not as a step expects it is an

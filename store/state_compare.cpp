@@ -63,8 +63,7 @@ constexpr std::array kTables{
     TableQuery{"execution",
                "select id, sandbox, state, owner, backend, guarantees, without, verdict, exit_code, signal, stdout, "
                "stderr, stdout_bytes, stderr_bytes, truncated, started_at, wall_ms, cpu_ms, peak_memory, limits, "
-               "services, seq "
-               "from execution order by id"},
+               "services, network, side_effects, finished_seq, seq from execution order by id"},
     // With the type: 7 and '7' look alike, but only one of them is ever found.
     TableQuery{"event_index",
                "select block, word, typeof(value), value, bits, max(1, 64 * block) from event_index "

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "pipeline/cli/sandbox_views.h"
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
+#include "store/model/destination.h"
 #include "store/model/utf8.h"
 
 namespace gradus {
@@ -73,6 +76,32 @@ Value listOf(ValueType type, const std::vector<std::string>& texts) {
     return list;
 }
 
+// "none", "host", or "allow:" and destinations with commas between.
+Value networkValue(std::string_view verb, const std::string& text) {
+    constexpr std::string_view kAllow = "allow:";
+    if (text == "none" || text == "host") {
+        Value value = askedFor(ValueType::kNetwork);
+        value.text = text;
+        return value;
+    }
+    if (!text.starts_with(kAllow))
+        throw usageError(verb, fmt::format("--network '{}' is neither none nor host nor allow:HOST[:PORT][=ADDRESS],…",
+                                           printable(text)));
+    std::vector<std::string> names;
+    for (std::string_view rest = std::string_view(text).substr(kAllow.size()); !rest.empty();) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        const std::string_view one = rest.substr(0, comma);
+        if (const std::string problem = destinationProblem(one); !problem.empty())
+            throw usageError(verb, fmt::format("--network: '{}' {}", printable(std::string(one)), problem));
+        names.push_back(formatDestination(parseDestination(one)));
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    std::sort(names.begin(), names.end());
+    Value value = listOf(ValueType::kNetwork, names);
+    value.text = "allow";
+    return value;
+}
+
 }  // namespace
 
 SandboxWish sandboxWishOf(const Context& context, std::string_view verb) {
@@ -80,9 +109,7 @@ SandboxWish sandboxWishOf(const Context& context, std::string_view verb) {
     wish.policy = context.arguments.value("policy");
     takeLimits(context, verb, wish.asked);
     if (const auto network = context.arguments.value("network")) {
-        Value value = askedFor(ValueType::kNetwork);
-        value.text = *network;
-        wish.asked.set("network", std::move(value));
+        wish.asked.set("network", networkValue(verb, *network));
     }
     if (const auto names = context.arguments.values("env"); !names.empty())
         wish.asked.set("env", listOf(ValueType::kEnvironment, names));
@@ -103,9 +130,8 @@ std::vector<Option> commandOptions() {
         {.name = "env", .value = "NAME[=VALUE]", .doc = "pass a variable in, or set it", .repeatable = true});
     options.push_back({.name = "network",
                        .value = "WHICH",
-                       .doc = "none, or the host's own, which gives up no-network",
-                       .fallback = "none",
-                       .choices = {"none", "host"}});
+                       .doc = "none; allow:HOST[:PORT],… by name; or host, the host's own",
+                       .fallback = "none"});
     std::vector<std::string_view> guarantees(kGuaranteeNames.begin(), kGuaranteeNames.end());
     options.push_back({.name = "require",
                        .value = "GUARANTEE",
@@ -164,6 +190,8 @@ void RunningCommand::finish(const ExecutionReport& report) {
         isStopped ? fmt::format("interrupted after {}", formatDuration(Milliseconds(report.execution.wallMillis)))
                   : verdictText(report);
     if (!how.empty()) context_.progress.text("gradus: " + how);
+    if (const std::string effects = sideEffectsText(report.execution.sideEffects); !effects.empty())
+        context_.progress.text("gradus: it " + effects);
     for (const std::string& note : report.notes) context_.progress.text("note: " + note);
 }
 

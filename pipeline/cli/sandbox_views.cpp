@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "pipeline/cli/counted.h"
 #include "policies/language/duration.h"
@@ -97,6 +98,21 @@ std::string trippedText(const std::vector<LimitReport>& limits) {
     return text.empty() ? "a limit" : text;
 }
 
+// The first few, and how many more.
+std::string listed(const std::vector<std::string>& names, std::uint64_t count) {
+    constexpr std::size_t kShown = 3;
+    std::string text;
+    std::set<std::string> shown;
+    for (const std::string& name : names)
+        if (shown.size() < kShown && shown.insert(name).second) text += (text.empty() ? "" : ", ") + printable(name);
+    if (text.empty()) return std::to_string(count);
+    return count > shown.size() ? fmt::format("{} and {} more", text, count - shown.size()) : text;
+}
+
+std::string destinationText(const std::string& host, std::uint16_t port) {
+    return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
 }  // namespace
 
 std::string humanSize(std::uintmax_t bytes) {
@@ -106,6 +122,54 @@ std::string humanSize(std::uintmax_t bytes) {
         value /= 1024;
     }
     return fmt::format("{:.1f} TiB", value);
+}
+
+namespace {
+
+Json networkJson(const Execution& run) {
+    Json json{{"kind", run.network ? Json(nameOf(kExecutionNetworks, *run.network)) : Json()}};
+    if (!run.destinations.empty()) json["allow"] = run.destinations;
+    return json;
+}
+
+}  // namespace
+
+std::string sideEffectsText(const SideEffects& effects) {
+    std::vector<std::string> parts;
+    if (const auto count = effects.outsideWrites.size() + effects.moreOutsideWrites; count > 0)
+        parts.push_back(fmt::format("wrote {} outside of the project, gone with the sandbox",
+                                    listed(effects.outsideWrites, count)));
+    if (effects.leftoverCount > 0)
+        parts.push_back(
+            fmt::format("left {} running, now ended", listed(effects.leftoverProcesses, effects.leftoverCount)));
+    std::vector<std::string> names;
+    for (const AllowedConnection& one : effects.networkAllowed) names.push_back(destinationText(one.host, one.port));
+    if (!names.empty()) parts.push_back("connected to " + listed(names, names.size()));
+    names.clear();
+    for (const RefusedConnection& one : effects.networkDenied)
+        names.push_back(destinationText(one.host, one.port) +
+                        (one.reason == "not-allowed" ? std::string() : " (" + one.reason + ")"));
+    if (!names.empty())
+        parts.push_back("was refused " + listed(names, names.size() + (effects.moreDenied > 0 ? 1 : 0)));
+    names.clear();
+    for (const RefusedCall& one : effects.syscallsDenied) names.push_back(one.name);
+    if (!names.empty()) parts.push_back(fmt::format("was refused the calls {}", listed(names, names.size())));
+    return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+Json recordJson(const Execution& run) {
+    return {{"id", executionHandle(run.id)},
+            {"state", nameOf(kExecutionStates, run.state)},
+            {"command", run.arguments},
+            {"backend", run.backend},
+            {"guarantees", namesJson(run.guarantees)},
+            {"without", namesJson(run.without)},
+            {"verdict", run.verdict ? Json(verdictName(*run.verdict)) : Json()},
+            {"exit_code", orNull(run.exitCode)},
+            {"started_at", formatTime(run.startedAt)},
+            {"wall_ms", run.wallMillis},
+            {"network", networkJson(run)},
+            {"side_effects", Json::parse(formatSideEffects(run.sideEffects))}};
 }
 
 Json executionJson(const ExecutionReport& report) {
@@ -129,6 +193,8 @@ Json executionJson(const ExecutionReport& report) {
               {"cpu_ms", run.cpuMillis},
               {"peak_memory_bytes", orNull(run.peakMemoryBytes)},
               {"limits", limitsJson(run.limits)},
+              {"network", networkJson(run)},
+              {"side_effects", Json::parse(formatSideEffects(run.sideEffects))},
               {"left_behind", report.leftBehind}};
     if (report.failure) json["failure"] = report.failure->text();
     if (!report.services.empty()) json["services"] = servicesJson(report.services);

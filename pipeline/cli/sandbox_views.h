@@ -10,6 +10,10 @@ namespace gradus {
 
 /// `execution` as every verb shows it.
 Json executionJson(const ExecutionReport& report);
+/// The same from its record, without what it said.
+Json recordJson(const Execution& run);
+/// "wrote /tmp/a outside of the project; was refused 192.0.2.1:80"; empty where there is nothing to tell.
+std::string sideEffectsText(const SideEffects& effects);
 /// `changes`, `ignored`, `in_repository`, `base_moved` and `refused`, as members of `data`.
 void addChanges(Json& data, const Harvest& harvest);
 Json sandboxJson(const SandboxRecord& record);

@@ -63,6 +63,7 @@ Json viewJson(const SandboxView& view) {
     json["depth"] = view.depth;
     json["in_use_by"] = view.inUseBy ? Json(*view.inUseBy) : Json();
     json["damage"] = view.damage ? Json(*view.damage) : Json();
+    json["last_execution"] = view.last ? recordJson(*view.last) : Json();
     return json;
 }
 
@@ -90,6 +91,14 @@ Result list(Service& service, Context& context) {
     return {.data = {{"sandboxes", std::move(sandboxes)}}, .text = std::move(text)};
 }
 
+std::string lastRunText(const Execution& run) {
+    std::string text = fmt::format("last run  {} {}\n", executionHandle(run.id),
+                                   run.verdict ? verdictName(*run.verdict) : nameOf(kExecutionStates, run.state));
+    if (const std::string effects = sideEffectsText(run.sideEffects); !effects.empty())
+        text += "          it " + effects + "\n";
+    return text;
+}
+
 Result show(Service& service, Context& context) {
     const SandboxView view = service.sandboxes().view(namedSandbox(service, context).id);
     std::string text = fmt::format(
@@ -102,6 +111,7 @@ Result show(Service& service, Context& context) {
     for (const SnapshotRecord& snapshot : view.snapshots)
         text += fmt::format("snapshot  {}  {}\n", printable(snapshot.name.value_or("[redacted]")),
                             formatTime(snapshot.takenAt));
+    if (view.last) text += lastRunText(*view.last);
     if (view.damage) text += context.paint(Style::kRed, "damage    " + *view.damage) + "\n";
     return {.data = {{"sandbox", viewJson(view)}}, .text = std::move(text)};
 }

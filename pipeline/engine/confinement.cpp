@@ -67,11 +67,11 @@ void holdTo(const Settings& policy, Limits& limits) {
 }
 
 Network networkOf(const Settings& settings) {
-    const std::string word = settings.text("network");
-    if (word == "allow")
-        throw Error(ErrorCode::kNotAllowed, "no backend here can let through only the listed addresses")
-            .hint("use --network none, or --network host to give up no-network visibly");
-    return word == "host" ? Network::kHost : Network::kNone;
+    if (settings.text("network") == "host") return Network::kHost;
+    std::vector<Destination> destinations;
+    if (const Value* network = settings.find("network"); network != nullptr && network->text == "allow")
+        for (const Value& item : network->items) destinations.push_back(parseDestination(item.text));
+    return Network::byName(std::move(destinations));
 }
 
 void addGuarantees(const Settings& settings, std::string_view key, std::vector<Guarantee>& all) {

@@ -13,6 +13,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// What a network by name leads to.
+std::string opened(const CommandRequest& request) {
+    std::string names;
+    for (const Destination& destination : request.network.destinations)
+        names += fmt::format("{}{}", names.empty() ? ": the network leads to " : ", ", formatDestination(destination));
+    return names;
+}
+
 std::string_view rulesRemark(const ProjectRules& rules) {
     if (rules.state == RulesState::kUntrusted)
         return "gradus.toml is not trusted, so nothing of its [sandbox] is used but what it hides";
@@ -76,7 +84,7 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
         std::string names;
         for (const Guarantee guarantee : given)
             names += fmt::format("{}{}", names.empty() ? "" : ", ", guaranteeName(guarantee));
-        request.remarks.push_back(fmt::format("the rules give up {}", names));
+        request.remarks.push_back(fmt::format("the rules give up {}{}", names, opened(request)));
     }
     request.show = shownBy(rules.settings, rules.project.root);
     request.arguments = words.command;

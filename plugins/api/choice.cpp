@@ -84,6 +84,10 @@ Shortfall shortfallOf(IsolationBackend& backend, const IsolationDemand& demand, 
     Shortfall shortfall;
     if (demand.ownView && !backend.clones())
         lack(shortfall, "a copy of the project", "it runs on the files as they are", "");
+    if (demand.networkByName && !backend.allowsByName())
+        lack(shortfall, "a network by name", "it cannot let listed names through and nothing else",
+             "use a machine on which the backend namespaces works (`gradus doctor` says why it does not here), or "
+             "--network none");
     if (demand.guarantees.empty() || !shortfall.lacks.empty()) return shortfall;
     const ProbeResult result = probe(backend);
     for (const Guarantee guarantee : demand.guarantees) {

@@ -23,6 +23,8 @@ struct IsolationDemand {
     std::vector<Guarantee> guarantees;
     /// The workspace has overlays, binds, private or hidden places: more than the host as it is.
     bool ownView = true;
+    /// A network that lets listed names through and nothing else.
+    bool networkByName = false;
 };
 
 using ProbeFunction = std::function<ProbeResult(IsolationBackend&)>;

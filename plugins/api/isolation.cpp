@@ -6,6 +6,8 @@
 
 namespace gradus {
 
+Network Network::byName(std::vector<Destination> destinations) { return {false, std::move(destinations)}; }
+
 namespace {
 
 constexpr std::string_view kProbeFormat = "gradus-probe 1";

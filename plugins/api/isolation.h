@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "store/model/clock.h"
+#include "store/model/destination.h"
 #include "store/model/digest.h"
 #include "store/model/error.h"
 #include "store/model/guarantee.h"
 #include "store/model/limits.h"
+#include "store/model/side_effects.h"
 #include "store/model/verdict.h"
 
 namespace gradus {
@@ -84,6 +86,8 @@ struct Workspace {
     std::string hostname = "sandbox";
     /// System calls, by number, that are refused besides those that always are. Nothing can be allowed that way.
     std::vector<std::uint32_t> deniedCalls;
+    /// Where the project itself is written: what a command does there is its work, not a side effect.
+    std::vector<std::filesystem::path> projectPlaces;
     /// The given uppers lie on a file system that bounds them by itself (an image, a quota).
     bool boundedUppers = false;
     /// A descriptor that stays open while anything of the sandbox is left, also when its owner is killed: the lock of
@@ -91,10 +95,24 @@ struct Workspace {
     int held = -1;
 };
 
-enum class Network {
-    kNone,  ///< a private loopback and nothing else
-    kHost,  ///< the host's own: lowers the guarantee no-network
+/// What a command may connect to. A network by name is a private one in which the listed names, and nothing else, lead
+/// outside; like the host's own it gives up the guarantee no-network.
+struct Network {
+    static const Network kNone;  ///< a private loopback and nothing else
+    static const Network kHost;  ///< the host's own
+
+    /// An empty list lets nothing through: that is kNone.
+    static Network byName(std::vector<Destination> destinations);
+
+    bool isByName() const { return !destinations.empty(); }
+    bool operator==(const Network&) const = default;
+
+    bool host = false;
+    std::vector<Destination> destinations{};
 };
+
+inline const Network Network::kNone{};
+inline const Network Network::kHost{true};
 
 /// Who the command is. As root: the project's owner. An ordinary user can only be itself.
 struct Identity {
@@ -178,6 +196,7 @@ struct Outcome {
     std::optional<std::uint64_t> peakMemoryBytes;
     std::vector<LimitReport> limits;
     std::uint32_t leftBehind = 0;  ///< processes that outlived the command, and were ended
+    SideEffects sideEffects;
     std::optional<SetupFailure> failure;
     /// pid 1 of the sandbox as the host saw it, and its namespaces by name, once the command had started.
     std::optional<pid_t> init;
@@ -259,6 +278,8 @@ class IsolationBackend {
     virtual ProbeKey probeKey() const = 0;
     /// Whether it can show more than the host as it is: overlays, binds, private and hidden places.
     virtual bool clones() const { return true; }
+    /// Whether it can open a network to listed names and to nothing else.
+    virtual bool allowsByName() const { return false; }
     /// A sandbox without the host's network will probably be asked for: begin with what its plan does not decide. Only
     /// a hint.
     virtual void expect() {}

@@ -33,7 +33,9 @@ std::optional<JailFrame> JailSession::nextFrame(Milliseconds patience) {
 }
 
 std::optional<Failure> JailSession::setUp(const JailSetup& setup, Milliseconds patience) {
-    if (!sendFrame(jail_.control.get(), JailMessage::kSetup, encode(setup))) {
+    const FileDescriptor broker = broker_ ? broker_->takeJailEnd() : FileDescriptor();
+    const std::vector<int> descriptors = broker ? std::vector{broker.get()} : std::vector<int>();
+    if (!sendFrame(jail_.control.get(), JailMessage::kSetup, encode(setup), descriptors)) {
         lost_ = true;
         return failure("start", "the plan");
     }
@@ -52,7 +54,7 @@ std::optional<Failure> JailSession::setUp(const JailSetup& setup, Milliseconds p
     uppers_ = std::move(frame->descriptors);
     givenLayers_ = std::any_of(setup.overlays.begin(), setup.overlays.end(),
                                [](const JailOverlay& overlay) { return !overlay.upper.empty(); });
-    pooled_ = !setup.hostNetwork && !setup.system && !jail_.holds;
+    pooled_ = !setup.hostNetwork && !setup.system && setup.routes.empty() && !jail_.holds;
     return std::nullopt;
 }
 
@@ -70,6 +72,12 @@ Outcome JailSession::run(const Command& command) {
     }
     Outcome outcome = judge(exchange.takeReport(), limits_, ready_);
     outcome.startedAt = startedAt;
+    if (broker_) {
+        BrokerLog log = broker_->takeLog();
+        outcome.sideEffects.networkAllowed = std::move(log.allowed);
+        auto& denied = outcome.sideEffects.networkDenied;
+        denied.insert(denied.begin(), log.refused.begin(), log.refused.end());
+    }
     return outcome;
 }
 
@@ -103,6 +111,7 @@ void JailSession::beginClose() {
 void JailSession::close() {
     if (!open_) return;
     open_ = false;
+    broker_.reset();
     uppers_.clear();
     if (pooled_ && pool_ && giveBack()) return;
     endJail(jail_);

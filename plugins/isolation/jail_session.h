@@ -9,6 +9,7 @@
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/protocol.h"
 #include "plugins/isolation/jail_pool.h"
+#include "plugins/isolation/network_broker.h"
 
 namespace gradus {
 
@@ -17,6 +18,8 @@ class JailSession final : public Sandbox {
   public:
     /// The pool is shared by a backend and its sandboxes, which may outlive it; the jail goes back there.
     JailSession(Jail jail, std::shared_ptr<JailPool> pool, const Limits& limits, mode_t umask, const Clock& clock);
+    /// Before setUp(): who connects, for a plan with routes.
+    void use(std::unique_ptr<NetworkBroker> broker) { broker_ = std::move(broker); }
     ~JailSession() override;
 
     /// Sends the plan and waits for the jail to have built it.
@@ -39,6 +42,7 @@ class JailSession final : public Sandbox {
     Limits limits_;
     mode_t umask_;
     const Clock& clock_;
+    std::unique_ptr<NetworkBroker> broker_;
     JailReady ready_;
     std::vector<Descriptor> uppers_;
     bool givenLayers_ = false;  ///< directories of the caller's are mounted

@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "plugins/isolation/call_names.h"
+
 namespace gradus {
 
 namespace {
@@ -51,6 +53,25 @@ void fillEnd(Outcome& outcome, const JailEnded& ended) {
     outcome.leftBehind = ended.leftBehind;
 }
 
+SideEffects effectsOf(const JailEnded& ended) {
+    const JailEffects& seen = ended.effects;
+    SideEffects effects;
+    effects.callsSeen = seen.callsSeen;
+    effects.connectionsSeen = seen.connectionsSeen;
+    effects.outsideWrites = seen.writes;
+    effects.moreOutsideWrites = seen.moreWrites;
+    effects.leftoverCount = ended.leftBehind;
+    effects.leftoverProcesses = seen.leftovers;
+    for (const JailRefusal& refusal : seen.refusals)
+        effects.networkDenied.push_back({refusal.datagram ? "udp" : "tcp", refusal.address,
+                                         static_cast<std::uint16_t>(refusal.port), "not-allowed", "", refusal.count,
+                                         refusal.exact});
+    effects.moreDenied = seen.otherRefusals;
+    for (const JailDeniedCall& call : seen.deniedCalls)
+        effects.syscallsDenied.push_back({callName(call.number), call.count, call.exact});
+    return effects;
+}
+
 }  // namespace
 
 Outcome judge(RunReport report, const Limits& limits, const JailReady& ready) {
@@ -68,6 +89,7 @@ Outcome judge(RunReport report, const Limits& limits, const JailReady& ready) {
     if (report.failed) outcome.failure = SetupFailure{report.failed->step, report.failed->error, report.failed->detail};
     if (!report.ended) return outcome;
     fillEnd(outcome, *report.ended);
+    outcome.sideEffects = effectsOf(*report.ended);
     outcome.verdict = verdictOf(report);
     return outcome;
 }

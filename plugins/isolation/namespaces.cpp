@@ -86,12 +86,19 @@ void addFuse(JailSetup& setup) {
     setup.subordinateGroups = rangesIn("/etc/subgid");
 }
 
-JailSetup toJail(const Workspace& workspace, const Limits& limits, Network network, const Identity& identity,
+// The names, and nobody to ask about others.
+void showNames(JailSetup& setup, const std::vector<Destination>& destinations) {
+    const std::vector<NetworkRoute> routes = routesFor(destinations);
+    for (const NetworkRoute& route : routes) setup.routes.push_back(route.inside);
+    if (!namedTargets(setup).contains("/etc/hosts")) setup.files.push_back({"/etc/hosts", hostsFor(routes), 0644});
+}
+
+JailSetup toJail(const Workspace& workspace, const Limits& limits, const Network& network, const Identity& identity,
                  const NamespacesConfig& config) {
     JailSetup setup;
     setup.uid = identity.uid;
     setup.gid = identity.gid;
-    setup.hostNetwork = network == Network::kHost;
+    setup.hostNetwork = network.host;
     setup.diskBacked = workspace.boundedUppers;
     setup.hostname = workspace.hostname;
     setup.cgroupRoot = config.cgroupRoot.native();
@@ -111,7 +118,9 @@ JailSetup toJail(const Workspace& workspace, const Limits& limits, Network netwo
     if (setup.system) addFuse(setup);
     for (const fs::path& path : workspace.hidden) setup.hidden.push_back(path.native());
     setup.deniedCalls = workspace.deniedCalls;
+    for (const fs::path& path : workspace.projectPlaces) setup.projectPlaces.push_back(path.native());
     setup.limits = limits;
+    if (network.isByName()) showNames(setup, network.destinations);
     addDefaults(setup);
     return setup;
 }
@@ -254,16 +263,25 @@ Jail NamespacesBackend::takeJail(const JailSetup& setup, int held) {
     return freshJail(held);
 }
 
+std::unique_ptr<JailSession> NamespacesBackend::sessionOver(Jail jail, const Limits& limits,
+                                                            const Network& network) const {
+    auto session = std::make_unique<JailSession>(std::move(jail), pool_, limits, umask_, clock_);
+    if (network.isByName())
+        session->use(std::make_unique<NetworkBroker>(routesFor(network.destinations),
+                                                     config_.resolver ? config_.resolver : resolveAsTheHostDoes));
+    return session;
+}
+
 std::unique_ptr<Sandbox> NamespacesBackend::open(const Workspace& workspace, const Limits& limits, Network network,
                                                  const Identity& identity) {
     const JailSetup setup = toJail(workspace, limits, network, identity, config_);
     // Asked here as well as in the jail: a refusal before anything is started says the same in the same words.
     if (const auto reason = objection(setup)) throw SetupError({"plan", EINVAL, *reason});
-    auto session = std::make_unique<JailSession>(takeJail(setup, workspace.held), pool_, limits, umask_, clock_);
+    auto session = sessionOver(takeJail(setup, workspace.held), limits, network);
     std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);
     if (failed && session->isLost()) {
         // One that waited for its plan may have ended by itself meanwhile; a fresh one has no such excuse.
-        session = std::make_unique<JailSession>(freshJail(workspace.held), pool_, limits, umask_, clock_);
+        session = sessionOver(freshJail(workspace.held), limits, network);
         failed = session->setUp(setup, config_.setupPatience);
     }
     if (failed) throw SetupError(toFailure(*failed));

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "plugins/api/isolation.h"
+#include "plugins/isolation/network_broker.h"
 #include "store/model/clock.h"
 
 namespace gradus {
@@ -15,6 +16,7 @@ class JailPool;
 class SystemBackend;
 struct Jail;
 struct JailSetup;
+class JailSession;
 
 struct NamespacesConfig {
     std::filesystem::path jail;  ///< the program gradus-jail
@@ -25,6 +27,8 @@ struct NamespacesConfig {
     std::size_t pooled = 0;
     /// Socket of the user's systemd, which may hand out control groups to an ordinary user. Empty: nobody is asked.
     std::filesystem::path userManager;
+    /// Who knows what a name of a network by name stands for. Empty: as the host's programs ask.
+    Resolver resolver{};
 };
 
 /// gradus-jail beside the running program, or where an installation puts it. Throws Error if it is in neither place.
@@ -44,6 +48,7 @@ class NamespacesBackend final : public IsolationBackend {
     std::string_view name() const override { return "namespaces"; }
     ProbeResult probe() override;
     ProbeKey probeKey() const override;
+    bool allowsByName() const override { return true; }
     void expect() override;
     IsolationBackend* forSystem() override;
     const NamespacesConfig& config() const { return config_; }
@@ -52,6 +57,7 @@ class NamespacesBackend final : public IsolationBackend {
 
   private:
     Jail freshJail(int held) const;
+    std::unique_ptr<JailSession> sessionOver(Jail jail, const Limits& limits, const Network& network) const;
     Jail takeJail(const JailSetup& setup, int held);
     std::unique_ptr<Jail> takeExpected();
 

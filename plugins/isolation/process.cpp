@@ -24,12 +24,13 @@ bool hasOwnView(const Workspace& workspace) {
            !workspace.files.empty() || !workspace.hidden.empty();
 }
 
-JailSetup bareSetup(const Workspace& workspace, const Limits& limits, Network network, const Identity& identity) {
+JailSetup bareSetup(const Workspace& workspace, const Limits& limits, const Network& network,
+                    const Identity& identity) {
     JailSetup setup;
     setup.bare = true;
     setup.uid = identity.uid;
     setup.gid = identity.gid;
-    setup.hostNetwork = network == Network::kHost;
+    setup.hostNetwork = network.host;
     setup.hostname = workspace.hostname;
     setup.cgroupRoot = "/sys/fs/cgroup";
     setup.deniedCalls = workspace.deniedCalls;
@@ -73,6 +74,10 @@ std::unique_ptr<Sandbox> ProcessBackend::open(const Workspace& workspace, const 
                                               const Identity& identity) {
     if (hasOwnView(workspace))
         throw SetupError({"plan", EINVAL, "the backend process shows the host as it is, and nothing else"});
+    if (network.isByName())
+        throw SetupError(
+            {"network", EOPNOTSUPP,
+             "the backend process shares the host's network: it cannot let listed names through and nothing else"});
     const JailSetup setup = bareSetup(workspace, limits, network, identity);
     if (const auto reason = objection(setup)) throw SetupError({"plan", EINVAL, *reason});
     auto session = std::make_unique<JailSession>(startJail(jail_, workspace.held), nullptr, limits, umask_, clock_);

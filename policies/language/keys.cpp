@@ -216,7 +216,7 @@ Section checkSection() {
                 {.name = "network",
                  .type = kNetwork,
                  .documentation = "What it may connect to.",
-                 .example = "{ allow = [\"127.0.0.1:5432\"] }",
+                 .example = "{ allow = [\"db.test:5432=127.0.0.1\"] }",
                  .fallback = "\"none\"",
                  .stricter = kNarrower},
                 {.name = "limits",

@@ -270,12 +270,13 @@ bool holds(const Value* list, std::string_view item) {
            std::any_of(list->items.begin(), list->items.end(), [&](const Value& value) { return value.text == item; });
 }
 
-// The host's network is no-network given up by another name; and nobody gives up what is demanded of him.
+// A network, the host's or by name, is no-network given up by another name; and nobody gives up what is demanded of
+// him.
 void refuseGivingUp(const Settings& demands, Settings& settings, const std::string& who) {
     const Value* demanded = demands.find("requires");
     if (demanded == nullptr) return;
     Value* network = settings.find("network");
-    if (network != nullptr && network->text != "none" && holds(demanded, "no-network")) {
+    if (network != nullptr && opensNetwork(*network) && holds(demanded, "no-network")) {
         Value none = *network;
         none.text = "none";
         none.items.clear();

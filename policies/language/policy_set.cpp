@@ -174,14 +174,15 @@ void PolicySet::cap(Settings& settings, const std::vector<KeyRow>& rows, const s
     capWithout(settings, where);
 }
 
-/// The host's network is no-network given up by another name.
-void PolicySet::capHostNetwork(Settings& settings, const Value& demanded, const std::string& where) {
+/// A network, the host's or by name, is no-network given up by another name.
+void PolicySet::capNetwork(Settings& settings, const Value& demanded, const std::string& where) {
     Value* network = settings.find("network");
-    if (network == nullptr || network->text != "host") return;
+    if (network == nullptr || !opensNetwork(*network)) return;
     for (const Value& demand : demanded.items) {
         if (demand.text != "no-network") continue;
         Value none = *network;
         none.text = "none";
+        none.items.clear();
         none.origin = demand.origin;
         reportCapped(where, "network", none, *network);
         *network = none;
@@ -194,7 +195,7 @@ void PolicySet::capWithout(Settings& settings, const std::string& where) {
     Value* without = settings.find("without");
     const Value* demanded = ceiling_.find("requires");
     if (demanded == nullptr) return;
-    capHostNetwork(settings, *demanded, where);
+    capNetwork(settings, *demanded, where);
     if (without == nullptr) return;
     for (const Value& demand : demanded->items) {
         const auto found = std::find_if(without->items.begin(), without->items.end(),

@@ -46,7 +46,7 @@ class PolicySet {
     Settings baseOf(const std::string& name, const Definition& definition, bool isShipped,
                     std::vector<std::string>& path);
     void reportLooser(const std::string& policy, const std::string& key, const Value& limit, const Value& wanted);
-    void capHostNetwork(Settings& settings, const Value& demanded, const std::string& where);
+    void capNetwork(Settings& settings, const Value& demanded, const std::string& where);
     void capWithout(Settings& settings, const std::string& where);
     void reportCapped(const std::string& where, const std::string& key, const Value& limit, const Value& wanted);
 

@@ -229,7 +229,7 @@ void Resolver::refuseLoweredGuarantees(const Stage& stage, const Check& check) {
     };
     if (const Value* without = check.settings.find("without"))
         for (const Value& item : without->items) refuse(item, item.text);
-    if (const Value* network = check.settings.find("network"); network != nullptr && network->text == "host")
+    if (const Value* network = check.settings.find("network"); network != nullptr && opensNetwork(*network))
         refuse(*network, "no-network");
 }
 

@@ -46,7 +46,8 @@ Json decimal(const KeyRow& row) {
 
 Json network() {
     Json allow{{"type", "object"},
-               {"properties", {{"allow", {{"type", "array"}, {"items", text("^.+:[0-9]{1,5}$")}}}}},
+               {"properties",
+                {{"allow", {{"type", "array"}, {"items", text("^[A-Za-z0-9_.-]+(:[0-9]{1,5})?(=[0-9a-fA-F.:]+)?$")}}}}},
                {"required", {"allow"}},
                {"additionalProperties", false}};
     return {{"oneOf", Json::array({Json{{"enum", {"none", "host"}}}, std::move(allow)})}};

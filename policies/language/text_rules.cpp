@@ -68,21 +68,6 @@ std::string urlProblem(std::string_view text) {
     return {};
 }
 
-std::string endpointProblem(std::string_view text) {
-    const std::size_t colon = text.rfind(':');
-    if (colon == std::string_view::npos) return "has no port";
-    const std::string_view host = text.substr(0, colon);
-    std::string_view port = text.substr(colon + 1);
-    const bool bracketed = host.starts_with('[') && host.ends_with(']') && host.size() > 2;
-    const bool formed = !host.empty() && std::all_of(host.begin(), host.end(), [&](char c) {
-        return isAlnum(c) || c == '.' || c == '-' || (bracketed && (c == ':' || c == '[' || c == ']'));
-    });
-    if (!formed) return "does not name a host";
-    const auto number = takeNumber(port);
-    if (!number || !port.empty() || *number < 1 || *number > 65'535) return "has no port from 1 to 65535";
-    return {};
-}
-
 std::string cronProblem(std::string_view text) { return parseCron(text).problem; }
 
 std::string timeZoneProblem(std::string_view text) { return isZoneForm(text) ? "" : "is not the name of a time zone"; }

@@ -14,7 +14,6 @@ std::string globProblem(std::string_view text);
 std::string innerPathProblem(std::string_view text);    ///< relative, and stays below the project
 std::string environmentProblem(std::string_view text);  ///< NAME or NAME=value
 std::string urlProblem(std::string_view text);
-std::string endpointProblem(std::string_view text);  ///< host:port
 std::string cronProblem(std::string_view text);
 /// Only names such as Europe/Berlin or UTC: never a path that leaves the directory of zones.
 std::string timeZoneProblem(std::string_view text);

@@ -19,4 +19,9 @@ Value tightened(const KeyRow& row, const Value& limit, const Value& wanted, cons
 Settings tightened(const std::vector<KeyRow>& rows, const Settings& limit, const Settings& wanted,
                    const LooserFound& found);
 
+/// Whether a network lets anything through: an empty list does not.
+inline bool opensNetwork(const Value& network) {
+    return network.text == "host" || (network.text == "allow" && !network.items.empty());
+}
+
 }  // namespace gradus

@@ -12,6 +12,7 @@
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
 #include "policies/language/text_rules.h"
+#include "store/model/destination.h"
 
 namespace gradus {
 
@@ -205,10 +206,12 @@ std::optional<Value> readAllowList(const Reading& reading) {
     Value value = reading.start();
     value.text = "allow";
     for (const Node& item : list->items) {
-        const std::string problem = item.kind != Kind::kText ? "must be a text" : endpointProblem(item.text);
+        const std::string problem = item.kind != Kind::kText ? "must be a text" : destinationProblem(item.text);
         if (!problem.empty())
-            return reading.bad(item, problem, "write it as \"host:port\", such as \"127.0.0.1:5432\"");
-        value.items.push_back(textValue(reading, item, item.text));
+            return reading.bad(item, problem,
+                               "write it as \"host:port\", such as \"pypi.org:443\"; \"db.test:5432=127.0.0.1\" pins "
+                               "the address");
+        value.items.push_back(textValue(reading, item, formatDestination(parseDestination(item.text))));
     }
     std::sort(value.items.begin(), value.items.end(), [](const Value& a, const Value& b) { return a.text < b.text; });
     return value;

@@ -222,6 +222,9 @@ ClonePlan planClone(const CloneRequest& request) {
     plan.notOurs = std::move(draft.notOurs);
     plan.alsoKept = std::move(draft.alsoKept);
     plan.system = std::move(draft.system);
+    plan.workspace.projectPlaces = {request.project};
+    for (const std::size_t part : plan.alsoKept)
+        plan.workspace.projectPlaces.push_back(plan.workspace.overlays.at(part).target);
     return plan;
 }
 

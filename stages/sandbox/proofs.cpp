@@ -43,7 +43,7 @@ std::vector<Guarantee> lowered(const CommandRequest& request) {
     std::vector<Guarantee> all;
     for (const Guarantee guarantee : kFloor)
         if (contains(request.without, guarantee) ||
-            (guarantee == Guarantee::kNoNetwork && request.network == Network::kHost))
+            (guarantee == Guarantee::kNoNetwork && request.network != Network::kNone))
             all.push_back(guarantee);
     return all;
 }
@@ -56,7 +56,7 @@ std::vector<Guarantee> demanded(const CommandRequest& request) {
     for (const Guarantee guarantee : request.required) {
         if (contains(without, guarantee))
             throw Error(ErrorCode::kUsage, "{} is required and given up at once", guaranteeName(guarantee))
-                .hint("take it out of one of the two; the host's network gives up no-network");
+                .hint("take it out of one of the two; a network, the host's or by name, gives up no-network");
         if (!contains(all, guarantee)) all.push_back(guarantee);
     }
     return all;

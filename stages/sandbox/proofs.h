@@ -7,7 +7,7 @@
 
 namespace gradus {
 
-/// Of the floor, what the request gives up: by `without`, and no-network by the host's network.
+/// Of the floor, what the request gives up: by `without`, and no-network by any network.
 std::vector<Guarantee> lowered(const CommandRequest& request);
 
 /// Everything a backend must prove for it: the floor but for what is lowered, and what is required besides. Throws

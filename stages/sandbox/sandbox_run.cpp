@@ -41,6 +41,17 @@ void notePlan(const CommandRequest& command, const CloneRequest& request, const 
         report.notes.push_back(std::move(*line));
 }
 
+ExecutionNetwork networkOf(const CommandRequest& request) {
+    if (request.network.host) return ExecutionNetwork::kHost;
+    return request.network.isByName() ? ExecutionNetwork::kByName : ExecutionNetwork::kNone;
+}
+
+std::vector<std::string> destinationsOf(const CommandRequest& request) {
+    std::vector<std::string> all;
+    for (const Destination& destination : request.network.destinations) all.push_back(formatDestination(destination));
+    return all;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::size_t, fs::path>> repositoriesIn(const ClonePlan& plan) {
@@ -114,6 +125,7 @@ ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const Confiner& con
     report.err = std::move(outcome.err);
     report.failure = std::move(outcome.failure);
     report.leftBehind = outcome.leftBehind;
+    execution.sideEffects = std::move(outcome.sideEffects);
     report.backendVersion = confiner.proofs.version;
     storeOutput(around, report);
     return report;
@@ -130,6 +142,8 @@ Execution Sandboxes::Inside::notRun(const Confiner& confiner, const CommandReque
     execution.verdict = Verdict::kSetupFailed;
     execution.startedAt = around.clock.now();
     execution.arguments = request.arguments;
+    execution.network = networkOf(request);
+    execution.destinations = destinationsOf(request);
     return execution;
 }
 
@@ -160,7 +174,14 @@ class Unfinished {
 
 ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, const CommandRequest& request,
                        const ClonePlan& plan, std::int64_t sandbox) {
-    return {sandbox, me, std::string(confiner.backend.name()), lowered(request), request.arguments, plan.directory};
+    return {sandbox,
+            me,
+            std::string(confiner.backend.name()),
+            lowered(request),
+            request.arguments,
+            plan.directory,
+            networkOf(request),
+            destinationsOf(request)};
 }
 
 /// A directory with nothing in it, for a command that is to see nothing of the caller's. Root's is nobody's.
@@ -538,7 +559,7 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
         draft.project = all.project(project, all.actor(inside_->around.actor));
         record = writer.create(draft);
         execution = writer.start({record.id, *draft.owner, std::string(confiner.backend.name()), lowered(command),
-                                  command.arguments, clone.directory});
+                                  command.arguments, clone.directory, networkOf(command), destinationsOf(command)});
     });
     ExecutionReport report;
     report.execution = inside_->notRun(confiner, command, execution, record.id);

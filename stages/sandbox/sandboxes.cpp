@@ -78,7 +78,8 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
         std::stable_sort(backends.begin(), backends.end(), [&](IsolationBackend* a, IsolationBackend* b) {
             return provenBy(probe(*a)) > provenBy(probe(*b));
         });
-    IsolationBackend& chosen = chooseBackend(backends, {.guarantees = demanded(request)}, probe);
+    IsolationBackend& chosen = chooseBackend(
+        backends, {.guarantees = demanded(request), .networkByName = request.network.isByName()}, probe);
     probe(chosen);
     return {chosen, proofs.at(&chosen)};
 }
@@ -151,6 +152,8 @@ SandboxView Sandboxes::Inside::viewOf(const SandboxRecord& record) {
     const auto chain = read([&](const Records& all) {
         view.project = all.project(record.project).value_or(ProjectIdentity()).path;
         view.snapshots = all.sandboxes().snapshots(record.id);
+        if (std::vector<Execution> latest = all.sandboxes().executions(record.id, 1); !latest.empty())
+            view.last = std::move(latest.front());
         return all.sandboxes().chain(record.layer);
     });
     view.depth = chain.size() - 1;

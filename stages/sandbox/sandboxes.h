@@ -37,7 +37,7 @@ struct CommandRequest {
     bool system = false;
     /// A required limit is enforced or the run refused.
     Limits limits;
-    Network network = Network::kNone;  ///< kHost gives up no-network
+    Network network = Network::kNone;  ///< any other gives up no-network
     std::vector<Guarantee> required;   ///< beyond the floor
     std::vector<Guarantee> without;    ///< of the floor
     bool strongest = false;            ///< the backend that proves most, whatever it costs
@@ -188,6 +188,7 @@ struct SandboxView {
     std::size_t depth = 0;              ///< frozen layers below its own
     std::optional<pid_t> inUseBy;       ///< the process that holds it right now
     std::optional<std::string> damage;  ///< why it cannot be used
+    std::optional<Execution> last;      ///< the latest command in it
 };
 
 /// Where one file of a kept sandbox lies now.

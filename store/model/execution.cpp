@@ -76,6 +76,34 @@ std::string formatLimits(const std::vector<LimitReport>& limits) {
     return text;
 }
 
+std::string formatEffectCounts(const SideEffects& effects) {
+    std::uint64_t allowed = 0;
+    std::uint64_t denied = effects.moreDenied;
+    std::uint64_t calls = 0;
+    for (const AllowedConnection& one : effects.networkAllowed) allowed += one.connections;
+    for (const RefusedConnection& one : effects.networkDenied) denied += one.attempts;
+    for (const RefusedCall& one : effects.syscallsDenied) calls += one.times;
+    const auto seen = [](bool looked, std::uint64_t count) { return looked ? std::to_string(count) : "-"; };
+    return fmt::format("{} {} {} {} {}", effects.outsideWrites.size() + effects.moreOutsideWrites,
+                       effects.leftoverCount, seen(effects.connectionsSeen, allowed),
+                       seen(effects.connectionsSeen, denied), seen(effects.callsSeen, calls));
+}
+
+SideEffects parseEffectCounts(std::string_view text) {
+    const std::vector<std::string_view> words = split(text, " ");
+    if (words.size() != 5) damaged("side effects", text);
+    const auto countIn = [&](std::size_t at) { return words[at] == "-" ? 0 : numberOf(words[at]); };
+    SideEffects effects;
+    effects.moreOutsideWrites = countIn(0);
+    effects.leftoverCount = countIn(1);
+    effects.connectionsSeen = words[2] != "-";
+    if (countIn(2) > 0) effects.networkAllowed.push_back({"", 0, "", countIn(2), 0});
+    effects.moreDenied = countIn(3);
+    effects.callsSeen = words[4] != "-";
+    if (countIn(4) > 0) effects.syscallsDenied.push_back({"", countIn(4), true});
+    return effects;
+}
+
 std::vector<LimitReport> parseLimits(std::string_view text) {
     std::vector<LimitReport> all;
     for (const std::string_view part : split(text, "; ")) all.push_back(parseLimit(part));

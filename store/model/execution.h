@@ -11,6 +11,7 @@
 #include "store/model/guarantee.h"
 #include "store/model/limits.h"
 #include "store/model/names.h"
+#include "store/model/side_effects.h"
 #include "store/model/verdict.h"
 
 namespace gradus {
@@ -25,6 +26,18 @@ inline constexpr std::array kExecutionStates{
     Name<ExecutionState>{ExecutionState::kRunning, "running"},
     Name<ExecutionState>{ExecutionState::kFinished, "finished"},
     Name<ExecutionState>{ExecutionState::kLost, "lost"},
+};
+
+enum class ExecutionNetwork {
+    kNone,
+    kByName,  ///< listed names and nothing else: gives up no-network
+    kHost,
+};
+
+inline constexpr std::array kExecutionNetworks{
+    Name<ExecutionNetwork>{ExecutionNetwork::kNone, "none"},
+    Name<ExecutionNetwork>{ExecutionNetwork::kByName, "by-name"},
+    Name<ExecutionNetwork>{ExecutionNetwork::kHost, "host"},
 };
 
 /// One command in one sandbox, the same everywhere: `try --json`, the store, the page.
@@ -52,8 +65,11 @@ struct Execution {
     std::uint64_t cpuMillis = 0;
     std::optional<std::uint64_t> peakMemoryBytes;
     std::vector<LimitReport> limits;
-    std::optional<Digest> services;      ///< an object: what became of its services, with their logs
-    std::vector<std::string> arguments;  ///< empty once redacted
+    std::optional<Digest> services;           ///< an object: what became of its services, with their logs
+    std::vector<std::string> arguments;       ///< empty once redacted
+    std::optional<ExecutionNetwork> network;  ///< nothing in records of before it was recorded
+    std::vector<std::string> destinations;    ///< by name: what could be reached; empty once redacted
+    SideEffects sideEffects;
 
     bool success() const { return verdict == Verdict::kOk; }
     bool operator==(const Execution&) const = default;
@@ -67,5 +83,11 @@ std::vector<Guarantee> parseGuarantees(std::string_view text);
 /// "memory 1073741824 cgroup-v1 52000 0; tasks 64 rlimit - 1": name, value, enforced by, peak, tripped.
 std::string formatLimits(const std::vector<LimitReport>& limits);
 std::vector<LimitReport> parseLimits(std::string_view text);
+
+/// "2 0 1 3 -": how many places outside, processes left, connections let through and refused, and calls refused; "-"
+/// where nobody looked.
+std::string formatEffectCounts(const SideEffects& effects);
+/// What is left of side effects whose names are gone: the numbers.
+SideEffects parseEffectCounts(std::string_view text);
 
 }  // namespace gradus

@@ -35,6 +35,7 @@ constexpr Section kSections[] = {
     {"sandbox", [](const Settings& settings) { gradus::bench::benchSandbox(GRADUS_JAIL, settings.rounds); }},
     {"command", [](const Settings& settings) { gradus::bench::benchCommand(settings.gradus); }},
     {"harvest", [](const Settings&) { gradus::bench::benchHarvest(); }},
+    {"network", [](const Settings&) { gradus::bench::benchNetwork(GRADUS_JAIL); }},
     {"kept", [](const Settings&) { gradus::bench::benchKept(GRADUS_JAIL); }},
     {"promotion", [](const Settings&) { gradus::bench::benchPromotion(GRADUS_JAIL); }},
     {"writer", [](const Settings&) { gradus::bench::benchWriter(); }},

@@ -63,6 +63,7 @@ void benchAudit(std::int64_t events);
 void benchSandbox(const std::string& jail, int rounds);
 void benchCommand(const std::string& gradus);
 void benchHarvest();
+void benchNetwork(const std::string& jail);
 void benchKept(const std::string& jail);
 void benchPromotion(const std::string& jail);
 void benchWriter();

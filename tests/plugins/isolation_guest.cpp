@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -293,6 +294,26 @@ int abstractSocket(const Words& words) {
 }
 
 // A server and a client inside: the private loopback works.
+// connects ADDRESS PORT COUNT: so many connections one after another, each closed at once; prints the median of
+// microseconds.
+int connects(const Words& words) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(number(words[1])));
+    ::inet_pton(AF_INET, words[0].c_str(), &address.sin_addr);
+    std::vector<double> times;
+    for (long i = 0; i < number(words[2]); ++i) {
+        const int client = ::socket(AF_INET, SOCK_STREAM, 0);
+        const double begin = seconds();
+        ::connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+        times.push_back((seconds() - begin) * 1e6);
+        ::close(client);
+    }
+    std::sort(times.begin(), times.end());
+    std::printf("%.2f\n", times.empty() ? 0 : times[times.size() / 2]);
+    return 0;
+}
+
 int loopback(const Words&) {
     const int server = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
@@ -421,6 +442,7 @@ int main(int count, char** words) {
                                                                             {"descriptors", descriptors},
                                                                             {"abstract", abstractSocket},
                                                                             {"loopback", loopback},
+                                                                            {"connects", connects},
                                                                             {"limits", resourceLimits},
                                                                             {"open", openMany},
                                                                             {"big", bigFile},

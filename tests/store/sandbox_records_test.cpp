@@ -70,6 +70,68 @@ TEST_F(SandboxStore, GivesBackWhatWasCreated) {
     EXPECT_EQ(records().living(SandboxKind::kTransient).size(), 1U);
 }
 
+SideEffects someEffects() {
+    SideEffects effects;
+    effects.callsSeen = effects.connectionsSeen = true;
+    effects.outsideWrites = {"/tmp/a", "/tmp/\xff"};
+    effects.moreOutsideWrites = 3;
+    effects.leftoverProcesses = {"sleep"};
+    effects.leftoverCount = 2;
+    effects.networkAllowed = {{"svc.test", 443, "93.184.215.14", 2, 1}};
+    effects.networkDenied = {{"tcp", "192.0.2.7", 80, "not-allowed", "", 1000, false},
+                             {"tcp", "flip.test", 80, "private-address", "10.0.0.1", 1, true}};
+    effects.moreDenied = 4;
+    effects.syscallsDenied = {{"mount", 2, true}};
+    return effects;
+}
+
+TEST_F(SandboxStore, SideEffectsAreRecordedNamesApartFromNumbers) {
+    const SandboxRecord kept = create(SandboxKind::kKept, "fix");
+    std::int64_t id = 0;
+    write([&](SandboxWriter& w) {
+        ExecutionDraft draft{kept.id, kOwner, "namespaces", {Guarantee::kNoNetwork}, {"x"}, "/srv/shop"};
+        draft.network = ExecutionNetwork::kByName;
+        draft.destinations = {"svc.test:443"};
+        id = w.start(draft);
+    });
+    Execution execution = *records().execution(id);
+    EXPECT_EQ(execution.network, ExecutionNetwork::kByName);
+    EXPECT_EQ(execution.destinations, std::vector<std::string>{"svc.test:443"});
+    execution.verdict = Verdict::kOk;
+    execution.sideEffects = someEffects();
+    write([&](SandboxWriter& w) { w.finish(execution); });
+    SideEffects expected = someEffects();
+    expected.outsideWrites[1] = "/tmp/\xef\xbf\xbd";  // JSON holds no other bytes
+    EXPECT_EQ(records().execution(id)->sideEffects, expected);
+    expectRebuilt();
+    EXPECT_EQ(records().execution(id)->sideEffects, expected);
+    EXPECT_TRUE(
+        store.sql().number("select 1 from event where kind = 'execution.finished' and body like '%5 2 2 1005 2%'"));
+    EXPECT_FALSE(store.sql().number("select 1 from event where body like '%svc.test%' or body like '%/tmp/%'"))
+        << "names are in payloads alone";
+
+    execution.id = start(kept.id);
+    execution.sideEffects = SideEffects();
+    write([&](SandboxWriter& w) { w.finish(execution); });
+    EXPECT_EQ(records().execution(execution.id)->sideEffects, SideEffects()) << "nobody looked";
+    execution.id = start(kept.id);
+    execution.sideEffects.callsSeen = execution.sideEffects.connectionsSeen = true;
+    write([&](SandboxWriter& w) { w.finish(execution); });
+    EXPECT_EQ(records().execution(execution.id)->sideEffects, execution.sideEffects) << "looked, and saw nothing";
+}
+
+TEST(SideEffects, NumbersAreWhatIsLeftWithoutNames) {
+    EXPECT_EQ(formatEffectCounts(someEffects()), "5 2 2 1005 2");
+    const SideEffects left = parseEffectCounts("5 2 2 1005 2");
+    EXPECT_EQ(formatEffectCounts(left), "5 2 2 1005 2");
+    EXPECT_TRUE(left.outsideWrites.empty());
+    EXPECT_EQ(formatEffectCounts(SideEffects()), "0 0 - - -");
+    EXPECT_EQ(parseEffectCounts("0 0 - - -"), SideEffects());
+    EXPECT_THROW(parseEffectCounts("1 2"), Error);
+    EXPECT_EQ(parseSideEffects("nonsense"), SideEffects());
+    EXPECT_EQ(parseSideEffects("{\"network_denied\": [1, {\"port\": -1}]}").networkDenied.size(), 1U);
+}
+
 TEST_F(SandboxStore, ANameIsTakenOnlyWhileItsSandboxLives) {
     const SandboxRecord first = create(SandboxKind::kKept, "fix");
     EXPECT_THROW(create(SandboxKind::kKept, "fix"), Error);

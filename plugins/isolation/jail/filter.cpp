@@ -148,7 +148,21 @@ void allowForSystem(std::vector<Program>& fate) {
     fate[SYS_socket] = socketRule(kNoSuchProtocol);
 }
 
-std::vector<Range> ranges(const std::vector<std::uint32_t>& denied, bool system) {
+constexpr std::uint32_t kAsk = SECCOMP_RET_USER_NOTIF;
+
+// With an address: both halves of the pointer are looked at.
+Program datagramRule() {
+    sock_filter high = loadArgument(4);
+    high.k += 4;
+    return {loadArgument(4), jump(BPF_JEQ, 0, 0, 2), high, jump(BPF_JEQ, 0, 1, 0), answer(kAsk), answer(kAllow)};
+}
+
+void askInsteadOfRefusing(Program& program) {
+    for (sock_filter& step : program)
+        if (step.code == (BPF_RET | BPF_K) && step.k == kDeny) step.k = kAsk;
+}
+
+std::vector<Range> ranges(const std::vector<std::uint32_t>& denied, Watched watched, bool system) {
     std::vector<Program> fate(kHighestKnownCall + 1, {answer(kDeny)});
     for (const auto& [first, last] : kNumberGaps)
         for (std::uint32_t number = first; number <= last; ++number) fate[number] = {answer(kUnknown)};
@@ -156,10 +170,16 @@ std::vector<Range> ranges(const std::vector<std::uint32_t>& denied, bool system)
     for (const std::uint32_t number : kAbsentCalls) fate[number] = {answer(kUnknown)};
     for (Examined& examined : examinedCalls()) fate[examined.number] = std::move(examined.rule);
     if (system) allowForSystem(fate);
+    if (watched.connections) {
+        fate[SYS_connect] = {answer(kAsk)};
+        fate[SYS_sendto] = datagramRule();
+    }
     // Last, so that they win; what is unknown or refused in another way stays so.
     for (const std::uint32_t number : denied)
         if (number <= kHighestKnownCall && !sameProgram(fate[number], {answer(kUnknown)}))
             fate[number] = {answer(kDeny)};
+    if (watched.calls)
+        for (Program& program : fate) askInsteadOfRefusing(program);
     std::vector<Range> all;
     for (std::uint32_t number = 0; number <= kHighestKnownCall; ++number)
         if (all.empty() || !sameProgram(all.back().program, fate[number])) all.push_back({number, fate[number]});
@@ -188,8 +208,8 @@ Program tree(const std::vector<Range>& all, std::size_t low, std::size_t high) {
 
 }  // namespace
 
-std::vector<sock_filter> buildFilter(const std::vector<std::uint32_t>& denied, bool system) {
-    const std::vector<Range> all = ranges(denied, system);
+std::vector<sock_filter> buildFilter(const std::vector<std::uint32_t>& denied, Watched watched, bool system) {
+    const std::vector<Range> all = ranges(denied, watched, system);
     // Another architecture's calls have other numbers: none of them is known here. The x32 numbers of x86-64 lie far
     // above the highest known one and end there too.
     Program program = {statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
@@ -204,6 +224,19 @@ Attempt installFilter(const std::vector<sock_filter>& program) {
     std::vector<sock_filter> copy = program;
     const sock_fprog filter{static_cast<unsigned short>(copy.size()), copy.data()};
     if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) != 0) return failure("filter", "install");
+    return std::nullopt;
+}
+
+Attempt installWatchedFilter(const std::vector<sock_filter>& program, bool patient, Descriptor& listener) {
+    constexpr unsigned kWaitKillable = 1U << 5;  // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+    std::vector<sock_filter> copy = program;
+    const sock_fprog filter{static_cast<unsigned short>(copy.size()), copy.data()};
+    const auto install = [&](unsigned flags) {
+        return static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter));
+    };
+    listener = Descriptor(install(SECCOMP_FILTER_FLAG_NEW_LISTENER | kWaitKillable));
+    if (!listener && errno == EINVAL && !patient) listener = Descriptor(install(SECCOMP_FILTER_FLAG_NEW_LISTENER));
+    if (!listener) return failure("filter", "listener");
     return std::nullopt;
 }
 

@@ -135,15 +135,30 @@ __attribute__((noinline)) pid_t startCommand(Launch& launch) {
 }
 // NOLINTEND(clang-analyzer-security.insecureAPI.vfork, clang-analyzer-unix.Vfork)
 
-std::uint32_t countProcesses(bool bare) {
-    if (bare) return static_cast<std::uint32_t>(descendantsOf(::getpid()).size());
+/// All but ourselves.
+std::vector<pid_t> processesLeft(bool bare) {
+    if (bare) return descendantsOf(::getpid());
     // The common end: nobody else is here to take a signal.
-    if (::kill(-1, 0) != 0 && errno == ESRCH) return 0;
+    if (::kill(-1, 0) != 0 && errno == ESRCH) return {};
     const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
-    std::uint32_t count = 0;
+    std::vector<pid_t> left;
     while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr)
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') ++count;
-    return count > 0 ? count - 1 : 0;
+        if (const auto pid = parseNumber(entry->d_name); pid && *pid != 1) left.push_back(static_cast<pid_t>(*pid));
+    return left;
+}
+
+std::array<char, 256> namesOf(const std::vector<pid_t>& pids) {
+    std::array<char, 256> names{};
+    std::size_t used = 0;
+    for (const pid_t pid : pids) {
+        std::string name = readText("/proc/" + std::to_string(pid) + "/comm").value_or("");
+        while (!name.empty() && name.back() == '\n') name.pop_back();
+        if (name.empty()) continue;
+        if (used + name.size() + 1 >= names.size()) break;
+        std::memcpy(names.data() + used, name.c_str(), name.size() + 1);
+        used += name.size() + 1;
+    }
+    return names;
 }
 
 class Init {
@@ -180,7 +195,7 @@ class Init {
         if (auto failed = applyProcessLimits(plan_.limits)) return failed;
         if (auto failed = plan_.setup.system ? keepPackageCapabilities() : dropPrivileges()) return failed;
         if (auto failed = restrictByLandlock(plan_.writable)) return failed;
-        return installFilter(plan_.filter);
+        return install();
     }
 
     // What can be had without namespaces and before the command is known; the rest is confineTo().
@@ -201,7 +216,20 @@ class Init {
         // One that cannot be entered is told as that, a step later.
         if (directory != "/" && ::access(directory.c_str(), X_OK) == 0) writable.push_back(directory);
         if (auto failed = restrictByLandlock(writable)) return failed;
-        return installFilter(plan_.filter);
+        return install();
+    }
+
+    // Where nobody can listen (another listens already, the kernel is too old) the filter decides alone, and what it
+    // refuses is not reported. A network by name is not opened then: every destination is to be in the record.
+    Attempt install() {
+        const bool byName = !plan_.setup.routes.empty();
+        const Attempt failed = installWatchedFilter(plan_.filter, byName, listener_);
+        if (!failed) return std::nullopt;
+        if (byName)
+            return failure("network",
+                           "by name needs a kernel that reports connections (Linux 5.19) and no other that listens",
+                           failed->error);
+        return installFilter(buildFilter(plan_.setup.deniedCalls));
     }
 
     void start(const JailRun& command, const std::vector<Descriptor>& stdio) {
@@ -215,7 +243,10 @@ class Init {
             fail(
                 failure(step, std::strcmp(step, "directory") == 0 ? command.directory : command.program, launch.error));
         }
-        send(JailMessage::kStarted, started_, {proc_.get(), mounts_.get()});
+        std::vector<int> descriptors = {proc_.get(), mounts_.get()};
+        if (listener_) descriptors.push_back(listener_.get());
+        send(JailMessage::kStarted, started_, descriptors);
+        listener_.reset();
         proc_.reset();
         mounts_.reset();
     }
@@ -280,7 +311,10 @@ class Init {
             const pid_t child = ::waitpid(-1, &status, WNOHANG);
             if (child <= 0) return;
             if (child != command_) continue;
-            InitEnded ended{bootNanos(), status, countProcesses(plan_.setup.bare), {}};
+            InitEnded ended{bootNanos(), status, 0, {}, {}};
+            const std::vector<pid_t> left = processesLeft(plan_.setup.bare);
+            ended.leftBehind = static_cast<std::uint32_t>(left.size());
+            if (!left.empty()) ended.leftovers = namesOf(left);
             ::getrusage(RUSAGE_CHILDREN, &ended.usage);
             send(JailMessage::kEnded, ended);
             ::_exit(0);
@@ -310,6 +344,7 @@ class Init {
     InitStarted started_;
     Descriptor proc_;
     Descriptor mounts_;
+    Descriptor listener_;
     pid_t command_ = -1;
 };
 

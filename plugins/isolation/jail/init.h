@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/isolation/jail/filter.h"
 #include "plugins/isolation/jail/proc.h"
 #include "plugins/isolation/jail/protocol.h"
 #include "plugins/isolation/jail/rlimits.h"
@@ -17,7 +18,8 @@ namespace gradus {
 
 /// What pid 1 of a sandbox needs to know before there is a command. Descriptors are the supervisor's, inherited by the
 /// clone. The command comes over the channel as a frame: kRun with its three descriptors. Pid 1 answers kStarted (with
-/// its /proc and its mount namespace), kFailed or kEnded; kStop asks the command to end.
+/// its /proc, its mount namespace and, where the filter is watched, what listens to it), kFailed or kEnded; kStop asks
+/// the command to end.
 struct InitPlan {
     const JailSetup& setup;
     const std::vector<std::string>& writable;
@@ -27,6 +29,7 @@ struct InitPlan {
     bool rootless = false;
     std::vector<int> taskFiles;  ///< control groups to join by writing 0
     int channel = -1;            ///< to the supervisor
+    Watched watched{};           ///< what `filter` asks of a listener
 };
 
 /// Both sides are one program, so these travel as they lie in memory. Times are bootNanos(): the supervisor may be
@@ -39,7 +42,8 @@ struct InitEnded {
     std::uint64_t nanos = 0;
     int status = 0;  ///< as from wait(2)
     std::uint32_t leftBehind = 0;
-    rusage usage{};  ///< of the command and all that was waited for
+    std::array<char, 256> leftovers{};  ///< names of these, one after another, each with its NUL, as far as they fit
+    rusage usage{};                     ///< of the command and all that was waited for
 };
 
 /// Runs as pid 1 in the new namespaces: finishes the sandbox, starts the command, reaps orphans, reports, and ends with

@@ -161,6 +161,67 @@ JailRange readRange(Reader& reader) {
     return range;
 }
 
+JailRoute readRoute(Reader& reader) {
+    JailRoute route;
+    route.address = reader.small();
+    route.port = reader.small(0xffff);
+    return route;
+}
+
+void writeEffects(Writer& writer, const JailEffects& effects) {
+    writer.flag(effects.callsSeen);
+    writer.flag(effects.connectionsSeen);
+    writer.number(effects.refusals.size());
+    for (const JailRefusal& refusal : effects.refusals) {
+        writer.flag(refusal.datagram);
+        writer.text(refusal.address);
+        writer.number(refusal.port);
+        writer.number(refusal.count);
+        writer.flag(refusal.exact);
+    }
+    writer.number(effects.otherRefusals);
+    writer.number(effects.deniedCalls.size());
+    for (const JailDeniedCall& call : effects.deniedCalls) {
+        writer.number(call.number);
+        writer.number(call.count);
+        writer.flag(call.exact);
+    }
+    writer.texts(effects.leftovers);
+    writer.texts(effects.writes);
+    writer.number(effects.moreWrites);
+}
+
+JailRefusal readRefusal(Reader& reader) {
+    JailRefusal refusal;
+    refusal.datagram = reader.flag();
+    refusal.address = reader.text();
+    refusal.port = reader.small(0xffff);
+    refusal.count = reader.number();
+    refusal.exact = reader.flag();
+    return refusal;
+}
+
+JailDeniedCall readDeniedCall(Reader& reader) {
+    JailDeniedCall call;
+    call.number = reader.small();
+    call.count = reader.number();
+    call.exact = reader.flag();
+    return call;
+}
+
+JailEffects readEffects(Reader& reader) {
+    JailEffects effects;
+    effects.callsSeen = reader.flag();
+    effects.connectionsSeen = reader.flag();
+    effects.refusals = reader.list<JailRefusal>([&] { return readRefusal(reader); });
+    effects.otherRefusals = reader.number();
+    effects.deniedCalls = reader.list<JailDeniedCall>([&] { return readDeniedCall(reader); });
+    effects.leftovers = reader.texts();
+    effects.writes = reader.texts();
+    effects.moreWrites = reader.number();
+    return effects;
+}
+
 // An absolute path in its one normal spelling: no empty, "." or ".." component, no trailing slash.
 bool isPlainPath(std::string_view path) {
     if (path.size() < 2 || path.size() > 4000 || path[0] != '/') return false;
@@ -244,6 +305,16 @@ std::optional<std::string> limitsObjection(const Limits& limits) {
     return std::nullopt;
 }
 
+std::optional<std::string> routesObjection(const JailSetup& setup) {
+    constexpr std::uint32_t kSynthetic = 0xc6120000;  // 198.18.0.0/16, set apart for measurements
+    if (setup.routes.size() > kMostRoutes)
+        return "a network by name has at most " + std::to_string(kMostRoutes) + " destinations";
+    if (!setup.routes.empty() && (setup.bare || setup.hostNetwork)) return "only a network of its own can be by name";
+    for (const JailRoute& route : setup.routes)
+        if ((route.address & 0xffff0000) != kSynthetic || route.port == 0) return "a route that leads nowhere";
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::string encode(const JailSetup& setup) {
@@ -302,6 +373,12 @@ std::string encode(const JailSetup& setup) {
     writer.texts(setup.alwaysHidden);
     writer.number(setup.deniedCalls.size());
     for (const std::uint32_t call : setup.deniedCalls) writer.number(call);
+    writer.texts(setup.projectPlaces);
+    writer.number(setup.routes.size());
+    for (const JailRoute& route : setup.routes) {
+        writer.number(route.address);
+        writer.number(route.port);
+    }
     writeLimits(writer, setup.limits);
     return writer.take();
 }
@@ -330,6 +407,8 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     setup.hidden = reader.texts();
     setup.alwaysHidden = reader.texts();
     setup.deniedCalls = reader.list<std::uint32_t>([&] { return reader.small(); });
+    setup.projectPlaces = reader.texts();
+    setup.routes = reader.list<JailRoute>([&] { return readRoute(reader); });
     setup.limits = readLimits(reader);
     return whole(reader, std::move(setup));
 }
@@ -411,6 +490,7 @@ std::string encode(const JailEnded& ended) {
         writer.number(ended.peaks[i].value_or(0));
         writer.flag(ended.tripped[i]);
     }
+    writeEffects(writer, ended.effects);
     return writer.take();
 }
 
@@ -432,7 +512,8 @@ std::optional<JailEnded> decodeEnded(std::string_view body) {
         if (known) ended.peaks[i] = peak;
         ended.tripped[i] = reader.flag();
     }
-    return whole(reader, ended);
+    ended.effects = readEffects(reader);
+    return whole(reader, std::move(ended));
 }
 
 std::string encode(const Failure& failed) {
@@ -450,6 +531,36 @@ std::optional<Failure> decodeFailed(std::string_view body) {
     failed.error = static_cast<int>(reader.small(4096));
     failed.detail = reader.text();
     return whole(reader, std::move(failed));
+}
+
+std::string encode(const JailDial& dial) {
+    Writer writer;
+    writer.number(dial.id);
+    writer.number(dial.route);
+    return writer.take();
+}
+
+std::optional<JailDial> decodeDial(std::string_view body) {
+    Reader reader(body);
+    JailDial dial;
+    dial.id = reader.number();
+    dial.route = reader.small(kMostRoutes - 1);
+    return whole(reader, dial);
+}
+
+std::string encode(const JailDialed& dialed) {
+    Writer writer;
+    writer.number(dialed.id);
+    writer.number(dialed.error);
+    return writer.take();
+}
+
+std::optional<JailDialed> decodeDialed(std::string_view body) {
+    Reader reader(body);
+    JailDialed dialed;
+    dialed.id = reader.number();
+    dialed.error = reader.small(4096);
+    return whole(reader, dialed);
 }
 
 std::string encodeHeader(JailMessage kind, std::size_t length) {
@@ -486,6 +597,7 @@ std::optional<std::string> objection(const JailSetup& setup) {
         if (!isPlainPath(bind.source)) return "'" + bind.source + "' is not an absolute path in normal form";
     if (!isPlainPath(setup.cgroupRoot)) return "the cgroup root must be an absolute path";
     if (setup.hostname.empty() || setup.hostname.size() > 64) return "the host name must have 1 to 64 characters";
+    if (auto reason = routesObjection(setup)) return reason;
     return limitsObjection(setup.limits);
 }
 

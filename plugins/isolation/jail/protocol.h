@@ -19,6 +19,7 @@ inline constexpr std::uint32_t kJailMagic = 0x4c4a4447;  // "GDJL"
 inline constexpr std::uint32_t kJailVersion = 6;
 inline constexpr std::uint32_t kJailFrameCap = 8U << 20;
 inline constexpr std::size_t kJailHeaderBytes = 16;
+inline constexpr std::size_t kMostRoutes = 128;
 
 /// Where the jail finds its control socket.
 inline constexpr int kJailControlDescriptor = 3;
@@ -26,7 +27,7 @@ inline constexpr int kJailControlDescriptor = 3;
 inline constexpr int kJailHeldDescriptor = 4;
 
 enum class JailMessage : std::uint32_t {
-    kSetup = 1,    ///< engine: build the sandbox
+    kSetup = 1,    ///< engine: build the sandbox; with a network by name, the broker's socket travels with it
     kRun = 2,      ///< engine: run a command; three descriptors (stdin, stdout, stderr) travel with it
     kStop = 3,     ///< engine: end the running command now
     kReset = 4,    ///< engine: forget the sandbox and be ready for another plan
@@ -38,6 +39,10 @@ enum class JailMessage : std::uint32_t {
     kEnded = 19,
     kIdle = 20,      ///< jail: the sandbox is forgotten
     kTerminal = 21,  ///< jail: the other end of the command's terminal travels with it
+    // On the broker's socket (docs/network.md).
+    kListeners = 32,  ///< jail: one listening socket per route, in their order, in one or more frames
+    kDial = 33,       ///< jail: somebody wants to connect there
+    kDialed = 34,     ///< engine: what came of it
 };
 
 struct JailOverlay {
@@ -90,6 +95,14 @@ struct JailRange {
     bool operator==(const JailRange&) const = default;
 };
 
+/// A place inside that leads outside: what is accepted there is passed on.
+struct JailRoute {
+    std::uint32_t address = 0;  ///< IPv4, as a number; of the range that no real network has
+    std::uint32_t port = 0;
+
+    bool operator==(const JailRoute&) const = default;
+};
+
 struct JailSetup {
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
@@ -118,6 +131,8 @@ struct JailSetup {
     /// The part of `hidden` that every sandbox of this engine has: hidden once for all plans of one jail.
     std::vector<std::string> alwaysHidden;
     std::vector<std::uint32_t> deniedCalls;
+    std::vector<std::string> projectPlaces;  ///< what is written there or below is no side effect
+    std::vector<JailRoute> routes;           ///< a network by name
     Limits limits;
 
     bool operator==(const JailSetup&) const = default;
@@ -159,6 +174,39 @@ struct JailStarted {
 
 enum class JailEnd : std::uint32_t { kByItself, kWallTime, kCpuTime, kMemory, kStopped, kDisk, kLost };
 
+/// A destination that was refused, and how often.
+struct JailRefusal {
+    bool datagram = false;
+    std::string address;
+    std::uint32_t port = 0;
+    std::uint64_t count = 0;
+    bool exact = true;
+
+    bool operator==(const JailRefusal&) const = default;
+};
+
+struct JailDeniedCall {
+    std::uint32_t number = 0;
+    std::uint64_t count = 0;
+    bool exact = true;
+
+    bool operator==(const JailDeniedCall&) const = default;
+};
+
+/// What the jail saw of a command besides its work.
+struct JailEffects {
+    bool callsSeen = false;
+    bool connectionsSeen = false;
+    std::vector<JailRefusal> refusals;
+    std::uint64_t otherRefusals = 0;
+    std::vector<JailDeniedCall> deniedCalls;
+    std::vector<std::string> leftovers;  ///< names of processes
+    std::vector<std::string> writes;     ///< the outermost new places outside of overlays that the engine knows
+    std::uint64_t moreWrites = 0;
+
+    bool operator==(const JailEffects&) const = default;
+};
+
 struct JailEnded {
     JailEnd end = JailEnd::kByItself;
     bool exited = false;     ///< `status` is an exit status
@@ -171,8 +219,23 @@ struct JailEnded {
     bool oom = false;
     std::array<std::optional<std::uint64_t>, kLimitNames.size()> peaks{};
     std::array<bool, kLimitNames.size()> tripped{};
+    JailEffects effects;
 
     bool operator==(const JailEnded&) const = default;
+};
+
+struct JailDial {
+    std::uint64_t id = 0;
+    std::uint32_t route = 0;  ///< its place in JailSetup::routes
+
+    bool operator==(const JailDial&) const = default;
+};
+
+struct JailDialed {
+    std::uint64_t id = 0;
+    std::uint32_t error = 0;  ///< errno; 0: it stands
+
+    bool operator==(const JailDialed&) const = default;
 };
 
 std::string encode(const JailSetup& setup);
@@ -181,6 +244,8 @@ std::string encode(const JailReady& ready);
 std::string encode(const JailStarted& started);
 std::string encode(const JailEnded& ended);
 std::string encode(const Failure& failed);
+std::string encode(const JailDial& dial);
+std::string encode(const JailDialed& dialed);
 
 /// Nothing if a byte is missing, left over, or outside what the field allows.
 std::optional<JailSetup> decodeSetup(std::string_view body);
@@ -189,6 +254,8 @@ std::optional<JailReady> decodeReady(std::string_view body);
 std::optional<JailStarted> decodeStarted(std::string_view body);
 std::optional<JailEnded> decodeEnded(std::string_view body);
 std::optional<Failure> decodeFailed(std::string_view body);
+std::optional<JailDial> decodeDial(std::string_view body);
+std::optional<JailDialed> decodeDialed(std::string_view body);
 
 /// A frame's first bytes.
 struct JailHeader {

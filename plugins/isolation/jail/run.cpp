@@ -20,6 +20,7 @@
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/descendants.h"
 #include "plugins/isolation/jail/disk_use.h"
+#include "plugins/isolation/jail/outside_writes.h"
 #include "plugins/isolation/jail/watch.h"
 
 namespace gradus {
@@ -182,8 +183,15 @@ void SupervisedRun::supervise() {
                            {wall_.get(), POLLIN, 0},
                            {grace_.get(), POLLIN, 0},
                            {tick_.get(), POLLIN, 0},
-                           {context_.tools.memoryEvents.get(), memoryMask, 0}};
+                           {context_.tools.memoryEvents.get(), memoryMask, 0},
+                           {},
+                           {},
+                           {}};
+        std::array<pollfd, 3> calls = calls_.wanted();
+        std::copy(calls.begin(), calls.end(), std::end(events) - calls.size());
         if (::poll(events, std::size(events), -1) < 0) continue;
+        std::copy(std::end(events) - calls.size(), std::end(events), calls.begin());
+        calls_.pass(calls);
         if (events[0].revents != 0) return;
         if (events[1].revents != 0) readInit();
         // Nobody but pid 1 is left, and it is on its way out.
@@ -229,10 +237,14 @@ void SupervisedRun::hear(JailFrame frame) {
 
 void SupervisedRun::onStarted(JailFrame& frame) {
     InitStarted started;
-    if (frame.body.size() != sizeof started || frame.descriptors.size() != 2) return;
+    if (frame.body.size() != sizeof started || frame.descriptors.size() < 2) return;
     std::memcpy(&started, frame.body.data(), sizeof started);
     proc_ = std::move(frame.descriptors[0]);
     mounts_ = std::move(frame.descriptors[1]);
+    listening_ = frame.descriptors.size() > 2;
+    if (listening_)
+        calls_ = CallListener(std::move(frame.descriptors[2]), plan_.setup.routes, context_.broker,
+                              plan_.watched.connections);
     started_ = true;
     startNanos_ = started.nanos;
     armTimers();
@@ -375,7 +387,18 @@ void SupervisedRun::report(const rusage& usage) {
     if (counters.cpuNanos && before_.cpuNanos) ended.cpuNanos = *counters.cpuNanos - *before_.cpuNanos;
     ended.memoryPeak = counters.memoryPeak.value_or(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
     reportLimits(ended, counters, usage);
+    reportEffects(ended.effects);
     sendFrame(context_.control, JailMessage::kEnded, encode(ended));
+}
+
+void SupervisedRun::reportEffects(JailEffects& effects) const {
+    effects.callsSeen = listening_;
+    effects.connectionsSeen = listening_ && plan_.watched.connections;
+    calls_.report(effects);
+    if (ended_)
+        for (const char* name = ended_->leftovers.data(); *name != '\0'; name += std::strlen(name) + 1)
+            effects.leftovers.emplace_back(name);
+    if (!plan_.setup.bare) findOutsideWrites(plan_.setup, context_.uppers, effects);
 }
 
 void SupervisedRun::reportLimits(JailEnded& ended, const CgroupCounters& counters, const rusage& usage) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plugins/isolation/jail/call_listener.h"
 #include "plugins/isolation/jail/cgroup.h"
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/init.h"
@@ -33,6 +34,7 @@ struct RunContext {
     RunTools& tools;
     const std::array<Enforcer, kLimitNames.size()>& enforcers;
     int scratch = -1;
+    int broker = -1;                        ///< of a network by name
     const std::vector<Descriptor>& uppers;  ///< of all overlays, in the plan's order
 };
 
@@ -71,6 +73,7 @@ class SupervisedRun {
     void end(JailEnd reason);
     void kill();
     void report(const rusage& usage);
+    void reportEffects(JailEffects& effects) const;
     void reportLimits(JailEnded& ended, const CgroupCounters& counters, const rusage& usage) const;
     std::optional<std::uint64_t> limitOf(LimitName name) const;
     Enforcer heldBy(LimitName name) const { return context_.enforcers[static_cast<std::size_t>(name)]; }
@@ -100,6 +103,8 @@ class SupervisedRun {
     std::uint64_t nextDiskLook_ = 0;  ///< bootNanos()
     JailEnd reason_ = JailEnd::kByItself;
     std::optional<InitEnded> ended_;
+    CallListener calls_;
+    bool listening_ = false;
 };
 
 }  // namespace gradus

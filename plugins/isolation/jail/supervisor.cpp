@@ -15,6 +15,7 @@
 #include "plugins/isolation/jail/identity.h"
 #include "plugins/isolation/jail/init.h"
 #include "plugins/isolation/jail/landlock.h"
+#include "plugins/isolation/jail/network.h"
 #include "plugins/isolation/jail/run.h"
 
 namespace gradus {
@@ -62,6 +63,9 @@ bool isUntouched(const Descriptor& interfaces) {
     return at != std::string::npos && splitWords(std::string_view(table).substr(at + 3), " \n").front() == "0";
 }
 
+// Connections are looked at in a network of the sandbox's own; refused calls everywhere.
+Watched watchedBy(const JailSetup& setup) { return {true, !setup.bare && !setup.hostNetwork}; }
+
 }  // namespace
 
 int Supervisor::serve() {
@@ -92,12 +96,13 @@ bool Supervisor::answer(JailFrame& frame) {
     return true;
 }
 
-bool Supervisor::answerSetup(const JailFrame& frame) {
+bool Supervisor::answerSetup(JailFrame& frame) {
     const std::optional<JailSetup> setup = decodeSetup(frame.body);
     if (!setup) {
         sendFailure(failure("protocol", "the plan cannot be read", EPROTO));
         return false;
     }
+    if (!frame.descriptors.empty()) broker_ = std::move(frame.descriptors.front());
     if (auto failed = setUp(*setup)) {
         sendFailure(*failed);
         return false;
@@ -135,8 +140,9 @@ Attempt Supervisor::expect(const JailSetup& setup) {
 
 // What the command is refused, where it is not the same as for the plan before.
 void Supervisor::makeRules(const JailSetup& setup) {
-    if (filter_.empty() || setup.deniedCalls != setup_.deniedCalls || setup.system != setup_.system)
-        filter_ = buildFilter(setup.deniedCalls, setup.system);
+    if (filter_.empty() || setup.deniedCalls != setup_.deniedCalls || setup.hostNetwork != setup_.hostNetwork ||
+        setup.system != setup_.system)
+        filter_ = buildFilter(setup.deniedCalls, watchedBy(setup), setup.system);
     if (!masks_ || setup.uid != setup_.uid) masks_ = findProcMasks(setup.uid);
 }
 
@@ -160,7 +166,24 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
     if (!host_)
         if (auto failed = enterHost()) return failed;
     if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
+    if (auto failed = openNetwork()) return failed;
     return buildSkeleton(setup_, rootless_, *host_, skeleton_);
+}
+
+// The listening sockets are the broker's from then on: what is accepted there is passed on outside, where we are not.
+Attempt Supervisor::openNetwork() {
+    constexpr std::size_t kAtOnce = 64;
+    if (setup_.routes.empty()) return std::nullopt;
+    if (!broker_) return failure("network", "nobody connects by name", EPROTO);
+    std::vector<Descriptor> listeners;
+    if (auto failed = openRoutes(setup_.routes, listeners)) return failed;
+    for (std::size_t first = 0; first < listeners.size(); first += kAtOnce) {
+        std::vector<int> some;
+        for (std::size_t i = first; i < std::min(first + kAtOnce, listeners.size()); ++i)
+            some.push_back(listeners[i].get());
+        if (!sendFrame(broker_.get(), JailMessage::kListeners, {}, some)) return failure("network", "broker");
+    }
+    return std::nullopt;
 }
 
 // Without a pid namespace, what detaches from its command comes to us and is ended here.
@@ -298,8 +321,10 @@ ProcessLimits Supervisor::processLimits() const {
 }
 
 std::unique_ptr<SupervisedRun> Supervisor::makeRun() {
-    const InitPlan plan{setup_, skeleton_.writable, filter_, *masks_, processLimits(), rootless_, {}, -1};
-    const RunContext context{control_, *cgroups_, *tools_, enforcers_, skeleton_.scratch.get(), skeleton_.uppers};
+    const InitPlan plan{setup_, skeleton_.writable, filter_, *masks_, processLimits(), rootless_, {},
+                        -1,     watchedBy(setup_)};
+    const RunContext context{control_,      *cgroups_,       *tools_, enforcers_, skeleton_.scratch.get(),
+                             broker_.get(), skeleton_.uppers};
     return std::make_unique<SupervisedRun>(context, plan);
 }
 
@@ -371,7 +396,7 @@ bool Supervisor::answerReset() {
     built_ = false;
     if (!host_) return false;
     if (auto failed = dropSkeleton(*host_, skeleton_)) return false;
-    if (setup_.hostNetwork || setup_.system || !isUntouched(interfaces_)) return false;
+    if (setup_.hostNetwork || setup_.system || !setup_.routes.empty() || !isUntouched(interfaces_)) return false;
     return sendFrame(control_, JailMessage::kIdle, {});
 }
 

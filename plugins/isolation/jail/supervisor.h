@@ -30,7 +30,7 @@ class Supervisor {
 
   private:
     bool answer(JailFrame& frame);
-    bool answerSetup(const JailFrame& frame);
+    bool answerSetup(JailFrame& frame);
     bool answerExpect(const JailFrame& frame);
     bool answerRun(JailFrame& frame);
     void answerPrepare();
@@ -40,6 +40,7 @@ class Supervisor {
     void makeRules(const JailSetup& setup);
     Attempt checkIdentity(const JailSetup& setup);
     Attempt enterBare() const;
+    Attempt openNetwork();
     Attempt enterHost();
     Attempt holdLimits();
     void makeGroups(const std::string& own);
@@ -66,6 +67,7 @@ class Supervisor {
     std::string shortfall_;  ///< why a limit has no group, where one has none
     std::array<Enforcer, kLimitNames.size()> enforcers_{};
     std::optional<HostView> host_;
+    Descriptor broker_;      ///< who connects by name, outside
     Descriptor interfaces_;  ///< /proc/net/dev of the sandbox's network
     Skeleton skeleton_;
     std::vector<sock_filter> filter_;

@@ -203,6 +203,29 @@ TEST(Filter, ForeignNumberingsAreUnknown) {
     EXPECT_EQ(fateOf(0xffffffff), kUnknown);
 }
 
+// What is refused is asked instead, and nothing else is: not what programs try as a matter of course.
+TEST(Filter, AWatchedOneAsksWhereTheOtherRefuses) {
+    constexpr std::uint32_t kAsked = SECCOMP_RET_USER_NOTIF;
+    const std::vector<sock_filter> watched = buildFilter({SYS_chdir}, {true, true});
+    const std::vector<sock_filter> plain = buildFilter({SYS_chdir});
+    const auto fate = [](const std::vector<sock_filter>& program, std::uint32_t number, std::uint64_t fifth = 0) {
+        seccomp_data data{};
+        data.nr = static_cast<int>(number);
+        data.arch = AUDIT_ARCH_X86_64;
+        data.args[4] = fifth;
+        return evaluate(program, data);
+    };
+    for (std::uint32_t number = 0; number < 600; ++number) {
+        const std::uint32_t before = fate(plain, number);
+        const bool isConnect = number == SYS_connect;
+        EXPECT_EQ(fate(watched, number), before == kDenied || isConnect ? kAsked : before) << number;
+    }
+    EXPECT_EQ(fate(watched, SYS_sendto, 0), kAllowed);
+    EXPECT_EQ(fate(watched, SYS_sendto, 1), kAsked);
+    EXPECT_EQ(fate(watched, SYS_sendto, std::uint64_t{1} << 32), kAsked) << "either half of the address";
+    EXPECT_EQ(fate(buildFilter({}, {true, false}), SYS_connect), kAllowed);
+}
+
 TEST(Filter, NoFlagMakesANamespace) {
     GRADUS_CASES("NS15");
     for (const std::uint64_t flag :

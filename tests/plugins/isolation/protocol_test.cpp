@@ -21,6 +21,7 @@ JailSetup sampleSetup() {
     setup.uid = 1000;
     setup.gid = 100;
     setup.hostNetwork = true;
+    setup.projectPlaces = {"/srv/shop"};
     setup.hostname = "sandbox";
     setup.cgroupRoot = "/sys/fs/cgroup";
     setup.userManager = "/run/user/1000/bus";
@@ -56,12 +57,24 @@ TEST(JailProtocol, WhatIsWrittenIsRead) {
     EXPECT_EQ(decodeSetup(encode(sampleSetup())), sampleSetup());
     EXPECT_EQ(decodeSetup(encode(systemSetup())), systemSetup());
     EXPECT_EQ(decodeRun(encode(sampleRun())), sampleRun());
+    JailSetup byName = sampleSetup();
+    byName.hostNetwork = false;
+    byName.routes = {{0xc6120001, 443}, {0xc6120002, 80}};
+    EXPECT_EQ(decodeSetup(encode(byName)), byName);
+    EXPECT_FALSE(objection(byName));
     JailEnded ended;
     ended.end = JailEnd::kMemory;
     ended.signalled = true;
     ended.status = 9;
     ended.peaks[0] = 5;
     ended.tripped[8] = true;
+    ended.effects.callsSeen = true;
+    ended.effects.refusals = {{true, "192.0.2.1", 53, 1000, false}};
+    ended.effects.otherRefusals = 3;
+    ended.effects.deniedCalls = {{165, 2, true}};
+    ended.effects.leftovers = {"sleep"};
+    ended.effects.writes = {"/tmp/x"};
+    ended.effects.moreWrites = 7;
     EXPECT_EQ(decodeEnded(encode(ended)), ended);
     JailStarted started;
     started.initPid = 77;
@@ -71,6 +84,9 @@ TEST(JailProtocol, WhatIsWrittenIsRead) {
     ready.enforcers[2] = Enforcer::kTmpfs;
     ready.shortfall = "no rights";
     EXPECT_EQ(decodeReady(encode(ready)), ready);
+    EXPECT_EQ(decodeDial(encode(JailDial{7, 3})), (JailDial{7, 3}));
+    EXPECT_EQ(decodeDialed(encode(JailDialed{7, 111})), (JailDialed{7, 111}));
+    EXPECT_FALSE(decodeDial(encode(JailDial{7, kMostRoutes})));
     const auto failed = decodeFailed(encode(Failure{"mount overlay", 22, "/srv"}));
     ASSERT_TRUE(failed);
     EXPECT_EQ(failed->detail, "/srv");
@@ -148,6 +164,17 @@ TEST(JailProtocol, ObjectsToPlansThatCouldMeanSomethingElse) {
     JailSetup notRoot = systemSetup();
     notRoot.uid = 1000;
     EXPECT_TRUE(objection(notRoot));
+    EXPECT_TRUE(objects([](JailSetup& setup) { setup.routes = {{0xc6120001, 443}}; })) << "in the host's network";
+    const auto objectsByName = [&](std::vector<JailRoute> routes) {
+        return objects([&](JailSetup& setup) {
+            setup.hostNetwork = false;
+            setup.routes = std::move(routes);
+        });
+    };
+    EXPECT_FALSE(objectsByName({{0xc6120001, 443}}));
+    EXPECT_TRUE(objectsByName({{0x7f000001, 443}})) << "the loopback is the command's own";
+    EXPECT_TRUE(objectsByName({{0xc6120001, 0}}));
+    EXPECT_TRUE(objectsByName(std::vector<JailRoute>(kMostRoutes + 1, {0xc6120001, 443})));
     JailRun run = sampleRun();
     EXPECT_FALSE(objection(run));
     run.environment = {"NOVALUE"};

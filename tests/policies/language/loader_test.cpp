@@ -333,7 +333,7 @@ TEST(RulesDigest, ChangesWithEveryEffectiveRule) {
     GRADUS_CASES("E5");
     const Digest base = rulesDigest(loaded(smallFile()));
     for (const char* more :
-         {"timeout = \"91s\"\n", "retries = 2\n", "network = { allow = [\"127.0.0.1:1\"] }\n",
+         {"timeout = \"91s\"\n", "retries = 2\n", "network = { allow = [\"a.test:1\"] }\n",
           "[sandbox]\nenv = [\"A\"]\n", "[check.b]\nrun = \"b\"\n", "[stage.local]\nchecks = []\n",
           "[stage.local]\ncommit = true\n", "[stage.local]\npolicy = \"staging\"\n", "[policy.local]\nsoak = \"1s\"\n",
           "[service.s]\nrun = \"x\"\n", "[policy.local]\nprotected-paths = [\"a\"]\n", "[role.r]\nmembers = [\"a\"]\n",

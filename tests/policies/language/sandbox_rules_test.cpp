@@ -3,6 +3,7 @@
 #include "policies/language/loader.h"
 #include "store/model/error.h"
 #include "tests/policies/language/loading.h"
+#include "tests/support/case.h"
 
 namespace gradus {
 namespace {
@@ -92,6 +93,35 @@ TEST(SandboxRules, TheCallerIsRefusedWhatThePolicyForbids) {
     network.policy = "careful";
     network.asked.set("network", asked(ValueType::kNetwork, 0, "host"));
     EXPECT_NE(refusal(network).find("network"), std::string::npos) << refusal(network);
+}
+
+// A list gives up no-network just as the host's network does; an empty one gives up nothing.
+TEST(SandboxRules, ANetworkByNameIsRefusedWhereNoNetworkIsDemanded) {
+    GRADUS_CASES("N2", "N6");
+    SandboxWish wish;
+    wish.policy = "careful";
+    Value list = asked(ValueType::kNetwork, 0, "allow");
+    list.items.push_back(asked(ValueType::kText, 0, "a.test:443"));
+    wish.asked.set("network", list);
+    EXPECT_NE(refusal(wish).find("network"), std::string::npos) << refusal(wish);
+    list.items.clear();
+    wish.asked.set("network", list);
+    EXPECT_EQ(refusal(wish), "");
+}
+
+// What a ceiling does not list is refused, whatever the project's files allow.
+TEST(SandboxRules, ACeilingsListBeatsTheProjects) {
+    GRADUS_CASES("N6");
+    constexpr const char* kOpen =
+        "[pipeline]\nname = \"shop\"\nstages = [\"sandbox\"]\n[sandbox]\nnetwork = { allow = [\"a.test:443\", "
+        "\"b.test:443\"] }\n[check.a]\nrun = \"true\"\n";
+    const Settings settings = rulesFor({}, kOpen, "network = { allow = [\"b.test:443\", \"c.test:443\"] }\n");
+    const Value* network = settings.find("network");
+    ASSERT_NE(network, nullptr);
+    EXPECT_EQ(valueText(*network), "{ allow = [\"b.test:443\"] }");
+    EXPECT_EQ(valueText(*rulesFor({}, kOpen, "network = { allow = [\"a.test:443=10.0.0.1\"] }\n").find("network")),
+              "{ allow = [] }")
+        << "a pinned name is another rule";
 }
 
 TEST(SandboxRules, AnUnknownPolicyIsNamedWithWhatWasMeant) {
