@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "stages/sandbox/clone_mounts.h"
 #include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
@@ -78,6 +80,14 @@ CloneRequest Sandboxes::Inside::cloneRequest(const fs::path& project, const Comm
     return request;
 }
 
+// Memory is what holds a size that is insisted on; what it cannot do then is in a note of the plan.
+bool Sandboxes::Inside::writesToDisk(const Limits& limits) const {
+    const std::optional<Limit>& disk = limits[LimitName::kDisk];
+    if (disk && disk->required) return false;
+    const fs::path& state = around.state.root;
+    return around.onDisk.value_or(!memoryHoldsLayers() && takesUserAttributes(state) && !unfitAsUpper(state));
+}
+
 ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const Confiner& confiner, const CommandRequest& request,
                                             std::int64_t id, std::int64_t sandbox) {
     ExecutionReport report;
@@ -148,6 +158,22 @@ ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, cons
     return {sandbox, me, std::string(confiner.backend.name()), lowered(request), request.arguments, plan.directory};
 }
 
+void useDisk(const Layers& layers, std::int64_t layer, Overlay& overlay) {
+    layers.makePart(layer, overlay.target, overlay.lowers.front());
+    const fs::path own = layers.part(layer, overlay.target);
+    overlay.upper = own / "upper";
+    overlay.work = own / "work";
+}
+
+// The layer that the sandbox would have if it were kept.
+void useOwnLayer(const Layers& layers, std::int64_t layer, ClonePlan& plan) {
+    Overlay& project = plan.workspace.overlays.at(plan.projectOverlay);
+    layers.make(layer, project.lowers.front());
+    project.upper = layers.upper(layer);
+    project.work = layers.work(layer);
+    for (const std::size_t part : plan.alsoKept) useDisk(layers, layer, plan.workspace.overlays.at(part));
+}
+
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
     const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
@@ -167,7 +193,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     std::optional<MaterialisedCommit> pinned;
     if (request.commit) pinned = inside_->pinned(project.path, *request.commit);
     if (pinned) clone.lowers = {pinned->tree};
-    const ClonePlan plan = planClone(clone);
+    clone.onDisk = inside_->writesToDisk(limits);
+    ClonePlan plan = planClone(clone);
 
     Trial trial(*this);
     SandboxDraft draft;
@@ -191,6 +218,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
                               if (!lost) writer.finish(trial.report_.execution);
                               writer.end(id, SandboxEnd::kFailed);
                           });
+    trial.onDisk_ = clone.onDisk;
+    if (clone.onDisk) useOwnLayer(inside_->layers(), trial.record_.layer, plan);
     trial.sandbox_ = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     trial.overlay_ = plan.projectOverlay;
     for (const std::size_t part : plan.alsoKept)
@@ -237,6 +266,7 @@ Trial::Trial(Trial&& other) noexcept
     : owner_(other.owner_),
       sandbox_(std::move(other.sandbox_)),
       overlay_(other.overlay_),
+      onDisk_(std::exchange(other.onDisk_, false)),
       parts_(std::move(other.parts_)),
       record_(std::move(other.record_)),
       report_(std::move(other.report_)),
@@ -247,6 +277,7 @@ Trial::Trial(Trial&& other) noexcept
 Trial::~Trial() {
     try {
         discard();
+        dropLayer();
     } catch (const std::exception&) {
         // Whoever starts next finds the record of a dead owner, or `gradus gc` that of a living one's; nothing is left.
     }
@@ -261,6 +292,12 @@ void Trial::end(bool withExecution) {
         writer.end(record_.id, SandboxEnd::kDiscarded);
     });
     sandbox->close();
+    dropLayer();
+}
+
+void Trial::dropLayer() {
+    if (onDisk_) owner_->inside_->layers().remove(record_.layer);
+    onDisk_ = false;
 }
 
 void Trial::discard() {
@@ -273,14 +310,20 @@ std::int64_t Trial::keep(const std::optional<std::string>& name, std::optional<M
     return keepAs(name, lifetime, false);
 }
 
+void Trial::moveToDisk() {
+    // It is there already, and must not be mounted any more when somebody else may use it.
+    if (onDisk_) return sandbox_->close();
+    const Layers& layers = owner_->inside_->layers();
+    layers.makeFrom(record_.layer, sandbox_->upper(overlay_));
+    for (const auto& [index, target] : parts_) layers.makePart(record_.layer, target, sandbox_->upper(index));
+}
+
 // The copy is whole and on the disk before the record says so. Until then it is a dead owner's leftover like any other.
 std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
                            bool withExecution) {
     Sandboxes::Inside& inside = *owner_->inside_;
     try {
-        inside.layers().makeFrom(record_.layer, sandbox_->upper(overlay_));
-        for (const auto& [index, target] : parts_)
-            inside.layers().makePart(record_.layer, target, sandbox_->upper(index));
+        moveToDisk();
         inside.write([&](SandboxWriter& writer, Writer&) {
             if (withExecution) writer.finish(report_.execution);
             writer.keep(record_.id, name, lifetime.value_or(Sandboxes::kDefaultLifetime));
@@ -290,6 +333,7 @@ std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional
         throw;
     }
     kept_ = record_.id;
+    onDisk_ = false;
     sandbox_->close();
     sandbox_.reset();
     return record_.id;
@@ -432,7 +476,9 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
                           });
     layer.make(tree, inside_->objects());
     clone.lowers = {inside_->layers().upper(record.layer), tree.directory};
-    const ClonePlan plan = planClone(clone);
+    clone.onDisk = inside_->writesToDisk(limits);
+    ClonePlan plan = planClone(clone);
+    if (clone.onDisk) useDisk(inside_->layers(), record.layer, plan.workspace.overlays.at(plan.projectOverlay));
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, record.id);
     notePlan(command, clone, plan, report);

@@ -23,13 +23,14 @@ SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend)
                  .backends = {backend != nullptr ? backend : &test.backend_},
                  .clock = test.clock_,
                  .environment = [](const std::string&) { return std::nullopt; },
-                 .actor = {ActorKind::kPerson, "alice"}}) {}
+                 .actor = {ActorKind::kPerson, "alice"},
+                 .onDisk = std::getenv("GRADUS_TEST_ON_DISK") != nullptr ? std::optional(true) : std::nullopt}) {}
 
 SandboxesTest::SandboxesTest()
     : place_({::geteuid(), ::getegid()}),
       project_(projectOwner()),
       state_{place_.path() / "state"},
-      backend_(NamespacesConfig{GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000)}, systemClock_) {
+      backend_(NamespacesConfig{GRADUS_JAIL, "/sys/fs/cgroup", jailPatience()}, systemClock_) {
     // Proving takes a while, and nothing here is about that: the first test's proofs serve all.
     static const ProbeResult kProofs = backend_.probe();
     const ProbeKey key = backend_.probeKey();
