@@ -50,7 +50,8 @@ TEST_F(Limited, ACommandMaySayGoodbyeDuringTheGracePeriod) {
     const HostProject project(someone());
     Command command = guest({"obedient"});
     command.grace = Milliseconds(patiently(5000));
-    const Outcome outcome = open(project, limitsOf({{LimitName::kWallTime, patiently(200)}}))->run(command);
+    const Outcome outcome =
+        open(project, limitsOf({{LimitName::kWallTime, isEmulated() ? 3000U : 200U}}))->run(command);
     EXPECT_EQ(outcome.verdict, Verdict::kTimeout) << "what ended it comes before how it ended";
     EXPECT_EQ(outcome.out.text(), "ready\ngoodbye\n");
     EXPECT_LT(outcome.wallMillis, patiently(4000));

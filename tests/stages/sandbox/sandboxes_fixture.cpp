@@ -5,6 +5,7 @@
 #include "stages/sandbox/layers.h"
 #include "store/file.h"
 #include "store/privilege.h"
+#include "tests/plugins/patience.h"
 
 namespace gradus {
 
@@ -55,7 +56,7 @@ SandboxRecords SandboxesTest::records() { return store().records().sandboxes(); 
 CommandRequest SandboxesTest::shell(const std::string& script) const {
     CommandRequest request;
     request.arguments = {"/bin/sh", "-c", script};
-    request.limits[LimitName::kWallTime] = Limit{60'000, true};
+    request.limits[LimitName::kWallTime] = Limit{patiently(60'000), true};
     return request;
 }
 
