@@ -13,6 +13,8 @@ needed_to_build=(
 # system for an ordinary user who installs a package in it, and are what people run in a sandbox: an editor, a server.
 needed_to_test=(btrfs-progs clang-14 dbus-user-session dpkg e2fsprogs fuse-overlayfs git libclang-rt-14-dev make mount python3
     redis-tools systemd tzdata uidmap vim-tiny xfsprogs)
+# A machine that the isolation suites are run in, emulated; its kernel is fetched and unpacked, never installed.
+needed_to_vm=(busybox-static cpio qemu-system-x86)
 # What the benchmarks stand beside.
 needed_to_bench=(bubblewrap runc)
 # One version of clang's tools everywhere: another one formats and warns differently.
@@ -23,6 +25,7 @@ usage() {
 ./do demo [ARG...]       build gradus and let it show what it can
 ./do test [FILTER]       build everything and run the tests; FILTER is a regular expression over their names
      --long              the long forms of the randomised and crash tests too
+     --vm                only the isolation suites, in a virtual machine with Debian's kernel and control groups v2
      --debug             in the debug build; --asan, --tsan: under the address or thread sanitizer
 ./do build [PRESET]      build one of: release (default), debug, asan, tsan, tidy, fuzz
 ./do bench [ARG...]      build and run the benchmarks
@@ -119,21 +122,24 @@ doBuild() {
 }
 
 doTest() {
-    local preset=release filter='' long=no
+    local preset=release filter='' long=no vm=no
     while (($# > 0)); do
         case $1 in
             --long) long=yes ;;
+            --vm) vm=yes ;;
             --debug | --asan | --tsan) preset=${1#--} ;;
-            -*) fail "test has no option '$1'; options: --long --debug --asan --tsan" ;;
+            -*) fail "test has no option '$1'; options: --long --vm --debug --asan --tsan" ;;
             *) filter=${filter:+$filter|}$1 ;;
         esac
         shift
     done
     need "${needed_to_build[@]}" "${needed_to_test[@]}"
+    if [[ $vm == yes ]]; then testInVirtualMachine "$preset"; fi
     build "$preset"
     # The fuzzers are a build of their own, made by clang; a filter means someone is in a hurry.
     if [[ -z $filter || $filter == *fuzz* ]]; then build fuzz fuzzers; fi
     fetchSources "$long"
+    if [[ $long == yes ]]; then fetchMachine || say "there is no kernel for a virtual machine: its test is skipped"; fi
     runTests "$preset" "$filter" "$long"
 }
 
@@ -145,6 +151,21 @@ fetchSources() {
     timeout 180 tests/support/packaged_sources.sh "$PWD/build/sources" "${wanted[@]}" >&2 ||
         say "some released sources cannot be had here: the tests that need them are skipped"
     touch "$tried"
+}
+
+# What a virtual machine is made of.
+fetchMachine() {
+    need "${needed_to_vm[@]}"
+    if [[ ${GRADUS_INSTALL:-yes} == no ]]; then return; fi
+    timeout 180 tests/support/debian_kernel.sh "$PWD/build/kernel" >&2
+}
+
+testInVirtualMachine() {
+    fetchMachine || fail "Debian's kernel cannot be had; see above"
+    build "$1" isolation_tests sandboxes_tests
+    # Asked for by name, it may not be skipped.
+    GRADUS_VM=1 exec ctest --test-dir "build/$1" --output-on-failure --no-tests=error --verbose \
+        --tests-regex '^isolation_tests_in_a_virtual_machine$'
 }
 
 runTests() {
@@ -184,7 +205,7 @@ doLint() {
         *) fail "lint has no option '$1'; options: --changed" ;;
     esac
     need "${needed_to_build[@]}" "${needed_to_lint[@]}"
-    shellcheck ./do .ci/run tests/support/packaged_sources.sh || failed=1
+    shellcheck ./do .ci/run tests/support/*.sh tests/plugins/isolation/*.sh || failed=1
     sources '*.cpp' '*.h' | xargs -0 -r clang-format-14 --dry-run -Werror || failed=1
     tidy "$changed" || failed=1
     if ((failed)); then fail "lint found something; see above"; fi

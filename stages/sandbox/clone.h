@@ -21,6 +21,7 @@ struct CloneRequest {
     /// Layers on disk for the project's changes; absent: in memory, gone with the sandbox.
     std::optional<std::filesystem::path> upper;
     std::optional<std::filesystem::path> work;
+    bool onDisk = false;              ///< the caller gives the plan's overlays layers on disk itself
     Environment environment;          ///< the caller's
     std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
     std::vector<std::string> hide;    ///< patterns below the project that are shown empty (policies/language/glob.h)

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "stages/sandbox/clone_view.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -116,5 +117,7 @@ bool takesUserAttributes(const fs::path& directory) {
     char value[8];
     return ::getxattr(directory.c_str(), "user.overlay.opaque", value, sizeof value) >= 0 || errno != EOPNOTSUPP;
 }
+
+bool memoryHoldsLayers() { return isMachineRoot() || takesUserAttributes("/dev/shm"); }
 
 }  // namespace gradus

@@ -99,9 +99,8 @@ void noteOwner(CloneDraft& draft) {
         info.st_uid));
 }
 
-// Before Linux 6.6 a tmpfs has no user attributes, and /dev/shm is one.
 void noteOldMemoryLayer(CloneDraft& draft) {
-    if (isMachineRoot() || draft.request.upper || takesUserAttributes("/dev/shm")) return;
+    if (draft.request.upper || draft.request.onDisk || memoryHoldsLayers()) return;
     draft.notes.emplace_back(
         "this kernel cannot mark a replaced directory in memory (Linux 6.6 can): removing a directory of the project "
         "fails with an I/O error; a sandbox that is kept has its layers on disk");

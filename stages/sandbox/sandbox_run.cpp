@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "stages/sandbox/clone_mounts.h"
 #include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/outputs.h"
 #include "stages/sandbox/proofs.h"
@@ -102,6 +104,14 @@ CloneRequest Sandboxes::Inside::cloneRequest(const fs::path& project, const Comm
     request.hiddenPaths.push_back(around.state.root);
     request.system = command.system;
     return request;
+}
+
+// Memory is what holds a size that is insisted on; what it cannot do then is in a note of the plan.
+bool Sandboxes::Inside::writesToDisk(const Limits& limits) const {
+    const std::optional<Limit>& disk = limits[LimitName::kDisk];
+    if (disk && disk->required) return false;
+    const fs::path& state = around.state.root;
+    return around.onDisk.value_or(!memoryHoldsLayers() && takesUserAttributes(state) && !unfitAsUpper(state));
 }
 
 ExecutionReport Sandboxes::Inside::reportOf(Outcome outcome, const Confiner& confiner, const CommandRequest& request,
@@ -215,6 +225,22 @@ void seeNothing(CloneRequest& clone, const EmptyRoom& room) {
     clone.bare = true;
 }
 
+void useDisk(const Layers& layers, std::int64_t layer, Overlay& overlay) {
+    layers.makePart(layer, overlay.target, openFile(overlay.lowers.front(), O_RDONLY | O_DIRECTORY));
+    const fs::path own = layers.part(layer, overlay.target);
+    overlay.upper = own / "upper";
+    overlay.work = own / "work";
+}
+
+// The layer that the sandbox would have if it were kept.
+void useOwnLayer(const Layers& layers, std::int64_t layer, ClonePlan& plan) {
+    Overlay& project = plan.workspace.overlays.at(plan.projectOverlay);
+    layers.make(layer, project.lowers.front());
+    project.upper = layers.upper(layer);
+    project.work = layers.work(layer);
+    for (const std::size_t part : plan.alsoKept) useDisk(layers, layer, plan.workspace.overlays.at(part));
+}
+
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
     const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
@@ -243,6 +269,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     if (request.base != nullptr) standOn(*request.base, clone);
     std::optional<EmptyRoom> room;
     if (request.untrusted) seeNothing(clone, room.emplace());
+    clone.onDisk = inside_->writesToDisk(limits);
     ClonePlan plan = planClone(clone);
     ServicesAround services(*inside_, command, clone, plan);
 
@@ -270,6 +297,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
                               if (!lost) writer.finish(trial.report_.execution);
                               writer.end(id, SandboxEnd::kFailed);
                           });
+    trial.onDisk_ = clone.onDisk;
+    if (clone.onDisk) useOwnLayer(inside_->layers(), trial.record_.layer, plan);
     trial.sandbox_ = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     trial.overlay_ = plan.projectOverlay;
     for (const std::size_t part : plan.alsoKept)
@@ -326,6 +355,7 @@ Trial::Trial(Trial&& other) noexcept
     : owner_(other.owner_),
       sandbox_(std::move(other.sandbox_)),
       overlay_(other.overlay_),
+      onDisk_(std::exchange(other.onDisk_, false)),
       parts_(std::move(other.parts_)),
       record_(std::move(other.record_)),
       report_(std::move(other.report_)),
@@ -336,6 +366,7 @@ Trial::Trial(Trial&& other) noexcept
 Trial::~Trial() {
     try {
         discard();
+        dropLayer();
     } catch (const std::exception&) {
         // Whoever starts next finds the record of a dead owner, or `gradus gc` that of a living one's; nothing is left.
     }
@@ -350,6 +381,12 @@ void Trial::end(bool withExecution) {
         writer.end(record_.id, SandboxEnd::kDiscarded);
     });
     sandbox->close();
+    dropLayer();
+}
+
+void Trial::dropLayer() {
+    if (onDisk_) owner_->inside_->layers().remove(record_.layer);
+    onDisk_ = false;
 }
 
 void Trial::discard() {
@@ -362,14 +399,20 @@ std::int64_t Trial::keep(const std::optional<std::string>& name, std::optional<M
     return keepAs(name, lifetime, false);
 }
 
+void Trial::moveToDisk() {
+    // It is there already, and must not be mounted any more when somebody else may use it.
+    if (onDisk_) return sandbox_->close();
+    const Layers& layers = owner_->inside_->layers();
+    layers.makeFrom(record_.layer, sandbox_->upper(overlay_));
+    for (const auto& [index, target] : parts_) layers.makePart(record_.layer, target, sandbox_->upper(index));
+}
+
 // The copy is whole and on the disk before the record says so. Until then it is a dead owner's leftover like any other.
 std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
                            bool withExecution) {
     Sandboxes::Inside& inside = *owner_->inside_;
     try {
-        inside.layers().makeFrom(record_.layer, sandbox_->upper(overlay_));
-        for (const auto& [index, target] : parts_)
-            inside.layers().makePart(record_.layer, target, sandbox_->upper(index));
+        moveToDisk();
         inside.write([&](SandboxWriter& writer, Writer&) {
             if (withExecution) writer.finish(report_.execution);
             writer.keep(record_.id, name, lifetime.value_or(Sandboxes::kDefaultLifetime));
@@ -379,6 +422,7 @@ std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional
         throw;
     }
     kept_ = record_.id;
+    onDisk_ = false;
     sandbox_->close();
     sandbox_.reset();
     return record_.id;
@@ -577,8 +621,10 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     clone.lowers = {inside_->layers().upper(record.layer)};
     if (tree.base != nullptr) standOn(*tree.base, clone);
     if (tree.base == nullptr) clone.lowers.push_back(tree.directory);
+    clone.onDisk = inside_->writesToDisk(limits);
     ClonePlan plan = planClone(clone);
     ServicesAround services(*inside_, command, clone, plan);
+    if (clone.onDisk) useDisk(inside_->layers(), record.layer, plan.workspace.overlays.at(plan.projectOverlay));
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(services.run(*open, commandFrom(command, plan, record.id)), confiner, command, execution,
                                record.id);

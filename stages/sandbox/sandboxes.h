@@ -151,12 +151,15 @@ class Trial {
     friend class Sandboxes;
     explicit Trial(Sandboxes& owner) : owner_(&owner) {}
     void end(bool withExecution);
+    void moveToDisk();
+    void dropLayer();
     std::int64_t keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
                         bool withExecution);
 
     Sandboxes* owner_;
     std::unique_ptr<Sandbox> sandbox_;
     std::size_t overlay_ = 0;
+    bool onDisk_ = false;  ///< its layer is on disk from the beginning
     /// Overlays besides the project's that are kept with it: their index and target.
     std::vector<std::pair<std::size_t, std::filesystem::path>> parts_;
     SandboxRecord record_;
@@ -252,6 +255,8 @@ class Sandboxes {
         Actor actor;              ///< who is asking
         /// Told what a person should know although the call succeeded.
         std::function<void(const std::string&)> warn = [](const std::string&) {};
+        /// What a transient sandbox writes lies on disk: where memory cannot hold it (memoryHoldsLayers()).
+        std::optional<bool> onDisk = std::nullopt;
     };
     /// After the last use, where nobody says otherwise: the fallback of `lifetime` in the pipeline file.
     static constexpr Milliseconds kDefaultLifetime{std::int64_t{14} * 24 * 3600 * 1000};

@@ -114,6 +114,8 @@ struct Sandboxes::Inside {
     /// Directories of layers that nothing stands on go to the trash.
     std::uint64_t discardUnreachable(const std::vector<std::int64_t>& layers);
 
+    /// Whether what a transient sandbox writes lies on disk instead of in memory.
+    bool writesToDisk(const Limits& limits) const;
     CloneRequest cloneRequest(const std::filesystem::path& project, const CommandRequest& command) const;
     ExecutionReport reportOf(Outcome outcome, const Confiner& confiner, const CommandRequest& request,
                              std::int64_t execution, std::int64_t sandbox);

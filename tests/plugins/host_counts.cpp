@@ -60,8 +60,25 @@ std::string ownPath(const std::string& controller) {
     return "/";
 }
 
+fs::path ownGroup(const std::string& controller) {
+    return kHierarchies / controller / fs::path(ownPath(controller)).relative_path();
+}
+
 fs::path unifiedTop() {
     return fs::exists(kHierarchies / "cgroup.controllers") ? kHierarchies : kHierarchies / "unified";
+}
+
+bool handsOnMemory(const fs::path& group) {
+    const std::string given = readText(group / "cgroup.subtree_control").value_or("");
+    return (" " + given).find(" memory") != std::string::npos;
+}
+
+// A group with processes cannot hand controllers on: the nearest one above ours that does; ours where none does.
+fs::path unifiedPlace() {
+    const fs::path own = unifiedTop() / fs::path(ownPath("")).relative_path();
+    for (fs::path place = own; place != kHierarchies.parent_path(); place = place.parent_path())
+        if (handsOnMemory(place)) return place;
+    return fs::exists(own / "cgroup.procs") ? own : unifiedTop();
 }
 
 std::string ownName() { return "gradus-tests-" + std::to_string(::getpid()); }
@@ -117,10 +134,8 @@ class OwnPlace : public ::testing::Environment {
         ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
         earlierMounts() = mountIds();
         for (const char* controller : kControllers)
-            if (fs::exists(kHierarchies / controller / "tasks"))
-                enter(kHierarchies / controller, ownPath(controller), "");
-        // Here a group with processes cannot hand controllers on: we live one level further down.
-        if (fs::exists(unifiedTop() / "cgroup.controllers")) enter(unifiedTop(), ownPath(""), "self");
+            if (fs::exists(kHierarchies / controller / "tasks")) enterOld(controller);
+        if (fs::exists(unifiedTop() / "cgroup.controllers")) enterUnified();
     }
     void TearDown() override {
         for (auto place = entered_.rbegin(); place != entered_.rend(); ++place) {
@@ -133,16 +148,23 @@ class OwnPlace : public ::testing::Environment {
         fs::path left;
         std::vector<fs::path> made;  ///< innermost first
     };
-    void enter(const fs::path& hierarchy, const std::string& own, const std::string& inner) {
-        Place place;
-        const fs::path here = hierarchy / fs::path(own).relative_path();
-        place.left = fs::exists(here / "cgroup.procs") ? here : hierarchy;
-        const fs::path group = place.left / ownName();
+    void enterOld(const std::string& controller) {
+        const fs::path here = ownGroup(controller);
+        const fs::path left = fs::exists(here / "cgroup.procs") ? here : kHierarchies / controller;
+        enter({left, {left / ownName()}});
+    }
+    // Here a group with processes cannot hand controllers on: we live one level further down.
+    void enterUnified() {
+        const fs::path group = unifiedPlace() / ownName();
+        const fs::path left = unifiedTop() / fs::path(ownPath("")).relative_path();
+        enter({fs::exists(left / "cgroup.procs") ? left : unifiedTop(), {group / "self", group}});
+    }
+    void enter(const Place& place) {
         std::error_code error;
-        if (!fs::create_directory(group, error)) return;
-        place.made = {group};
-        if (!inner.empty() && fs::create_directory(group / inner, error))
-            place.made.insert(place.made.begin(), group / inner);
+        for (auto made = place.made.rbegin(); made != place.made.rend(); ++made) fs::create_directory(*made, error);
+        if (place.made.size() > 1 && handsOnMemory(place.made.back().parent_path()))
+            for (const char* controller : {"+memory", "+pids", "+cpu"})
+                writeText(place.made.back() / "cgroup.subtree_control", controller);
         if (writeText(place.made.front() / "cgroup.procs", "0") == 0) {
             entered_.push_back(place);
             return;
@@ -156,18 +178,42 @@ class OwnPlace : public ::testing::Environment {
 
 }  // namespace
 
-fs::path ownGroup(const std::string& controller) {
-    return kHierarchies / controller / fs::path(ownPath(controller)).relative_path();
+Enforcer groupEnforcer() {
+    const bool old = fs::exists(kHierarchies / "memory/tasks");
+    if (isMachineRoot()) return old ? Enforcer::kCgroupV1 : Enforcer::kCgroupV2;
+    // What systemd hands over to a user: the directory, and the file by which processes come and go.
+    const fs::path place = unifiedPlace();
+    const bool ours = ::access(place.c_str(), W_OK) == 0 && ::access((place / "cgroup.procs").c_str(), W_OK) == 0;
+    return ours && handsOnMemory(place) ? Enforcer::kCgroupV2 : Enforcer::kNone;
 }
+
+fs::path groupsPlace(const std::string& controller) {
+    return groupEnforcer() == Enforcer::kCgroupV1 ? ownGroup(controller) : unifiedPlace();
+}
+
+namespace {
+
+// A user's part of the hierarchy is shared with all that the user runs: there only the names that jails give count.
+std::size_t countGroups() {
+    if (groupEnforcer() == Enforcer::kNone) return 0;
+    if (!isMachineRoot()) {
+        const fs::directory_iterator entries(unifiedPlace());
+        return static_cast<std::size_t>(std::count_if(begin(entries), end(entries), [](const fs::directory_entry& e) {
+            return e.path().filename().native().starts_with("gradus-");
+        }));
+    }
+    std::size_t count = 0;
+    for (const char* controller : kControllers) count += directoriesBelow(ownGroup(controller));
+    return count + directoriesBelow(unifiedTop() / fs::path(ownPath("")).parent_path().relative_path());
+}
+
+}  // namespace
 
 HostCounts countHost() {
     HostCounts counts;
     counts.processes = descendantsOf(::getpid()).size();
     counts.mounts = countNewMounts();
-    if (isMachineRoot()) {
-        for (const char* controller : kControllers) counts.cgroups += directoriesBelow(ownGroup(controller));
-        counts.cgroups += directoriesBelow(unifiedTop() / fs::path(ownPath("")).parent_path().relative_path());
-    }
+    counts.cgroups = countGroups();
     counts.namespaces = countNamespaces();
     counts.directories = countDirectories();
     counts.descriptors = countEntries("/proc/self/fd");

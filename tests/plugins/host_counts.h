@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "store/model/limits.h"
+
 namespace gradus {
 
 /// What must be the same before and after: nothing of a sandbox may stay on the host. Only what comes of this process
@@ -22,7 +24,11 @@ HostCounts countHost();
 /// Fails the test if anything is there now that was not before, or the other way round.
 void expectNothingLeft(const HostCounts& before);
 
-/// The group of an old hierarchy in which this process lives, as the host sees it.
-std::filesystem::path ownGroup(const std::string& controller);
+/// By what limits are held that take control groups. None: an ordinary user to whom no part of a hierarchy was handed.
+/// Found by looking at the machine, not by asking what is to be tested.
+Enforcer groupEnforcer();
+
+/// Below which group a jail that this process starts makes its own.
+std::filesystem::path groupsPlace(const std::string& controller);
 
 }  // namespace gradus

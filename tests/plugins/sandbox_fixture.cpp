@@ -11,6 +11,7 @@
 #include "store/file.h"
 #include "store/model/digest.h"
 #include "store/privilege.h"
+#include "tests/plugins/patience.h"
 
 namespace gradus {
 
@@ -78,12 +79,16 @@ bool isProcessBackend() {
     return name != nullptr && std::string_view(name) == "process";
 }
 
+bool isEmulated() { return std::getenv("GRADUS_TEST_EMULATED") != nullptr; }
+
+Milliseconds jailPatience() { return Milliseconds(patiently(30'000)); }
+
 std::string guestProgram() { return isProcessBackend() ? GRADUS_GUEST : "/run/guest"; }
 
 std::unique_ptr<IsolationBackend> makeBackend(const Clock& clock) {
     if (isProcessBackend()) return std::make_unique<ProcessBackend>(GRADUS_JAIL, clock);
     const char* jail = std::getenv("GRADUS_TEST_JAIL");
-    NamespacesConfig config{jail != nullptr ? jail : GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000), 0};
+    NamespacesConfig config{jail != nullptr ? jail : GRADUS_JAIL, "/sys/fs/cgroup", jailPatience(), 0};
     if (const char* pooled = std::getenv("GRADUS_TEST_POOL"))
         config.pooled = static_cast<std::size_t>(std::atoi(pooled));
     return std::make_unique<NamespacesBackend>(config, clock);
@@ -132,7 +137,7 @@ Command SandboxTest::guest(const std::vector<std::string>& arguments) {
 namespace {
 
 Limits withDeadline(Limits limits) {
-    if (!limits[LimitName::kWallTime]) limits[LimitName::kWallTime] = Limit{30'000, true};
+    if (!limits[LimitName::kWallTime]) limits[LimitName::kWallTime] = Limit{patiently(30'000), true};
     return limits;
 }
 
@@ -152,7 +157,9 @@ Outcome SandboxTest::runGuest(const std::vector<std::string>& arguments, const L
 
 Limits limitsOf(std::initializer_list<std::pair<LimitName, std::uint64_t>> values) {
     Limits limits;
-    for (const auto& [name, value] : values) limits[name] = Limit{value, true};
+    // A wall time of seconds is a deadline that should not strike.
+    for (const auto& [name, value] : values)
+        limits[name] = Limit{name == LimitName::kWallTime && value >= 4000 ? patiently(value) : value, true};
     return limits;
 }
 

@@ -34,6 +34,10 @@ class HostProject {
 
 /// With GRADUS_TEST_BACKEND=process the suite looks at that backend, as far as it claims: there is no copy of anything.
 bool isProcessBackend();
+/// GRADUS_TEST_EMULATED: a machine whose processors are another's program. How long something takes there says nothing.
+bool isEmulated();
+/// How long a jail may take to answer before it counts as hanging.
+Milliseconds jailPatience();
 /// Where the program that tries things is inside.
 std::string guestProgram();
 

@@ -148,17 +148,16 @@ void Cgroups::createUnified(const Limits& limits, std::uint64_t scratchBytes) {
     if (limits[LimitName::kMemory] && memory_ == Enforcer::kNone) wanted.emplace_back("memory");
     if (limits[LimitName::kTasks] && tasks_ == Enforcer::kNone) wanted.emplace_back("pids");
     if (limits[LimitName::kCpuShare] && share_ == Enforcer::kNone) wanted.emplace_back("cpu");
-    // A group with processes cannot hand controllers on, so the place is the nearest ancestor that can.
-    std::string parent = top + *own;
-    while (!makeUnifiedBelow(parent, wanted)) {
-        if (parent.size() <= top.size()) return;
-        parent = parentOf(parent);
-    }
+    // Without any controller a group still counts CPU time.
+    const bool counts = limits[LimitName::kCpuTime] && time_ == Enforcer::kNone;
+    if (!findPlace(top, top + *own, counts ? 0 : 1, wanted)) return;
     const auto holds = [&](const char* controller) { return contains(wanted, controller); };
     if (holds("memory")) {
         const std::string bytes = std::to_string(limits[LimitName::kMemory]->value + scratchBytes);
-        if (set(unified_ + "/memory.max", bytes)) memory_ = Enforcer::kCgroupV2;
-        files_.write(unified_ + "/memory.swap.max", "0");
+        // Where swap is accounted it must not be a way around the limit.
+        const std::string swap = unified_ + "/memory.swap.max";
+        if (set(unified_ + "/memory.max", bytes) && (!files_.exists(swap) || set(swap, "0")))
+            memory_ = Enforcer::kCgroupV2;
         files_.write(unified_ + "/memory.oom.group", "1");
     }
     if (holds("pids") && set(unified_ + "/pids.max", std::to_string(limits[LimitName::kTasks]->value + 1)))
@@ -170,7 +169,57 @@ void Cgroups::createUnified(const Limits& limits, std::uint64_t scratchBytes) {
         time_ = Enforcer::kCgroupV2;
 }
 
+// A group with processes cannot hand controllers on, so the place is the nearest ancestor that can. Where none has all
+// of them, it is done without some, the last one first: a user is often given memory and pids but not cpu.
+bool Cgroups::findPlace(const std::string& top, const std::string& own, std::size_t least,
+                        std::vector<std::string>& wanted) {
+    std::string missing;
+    std::string reason;
+    while (true) {
+        for (std::string parent = own; parent.size() >= top.size(); parent = parentOf(parent)) {
+            if (!makeUnifiedBelow(parent, wanted)) continue;
+            if (!missing.empty()) reason_ = "no group that we may use has" + missing;
+            return true;
+        }
+        // What it fell short of is what was asked for, not what was left of that.
+        if (missing.empty()) reason = reason_;
+        if (wanted.size() <= least) break;
+        missing += (missing.empty() ? " the controller " : " or ") + wanted.back();
+        wanted.pop_back();
+    }
+    reason_ = reason;
+    return false;
+}
+
 bool Cgroups::makeUnifiedBelow(const std::string& parent, const std::vector<std::string>& wanted) {
+    if (!wanted.empty() && !handsOn(parent, wanted)) return false;
+    sweep(parent);
+    const std::string directory = parent + "/" + name_;
+    if (const int error = files_.makeDirectory(directory)) {
+        reason_ = "cannot make " + directory + " (errno " + std::to_string(error) + ")";
+        return false;
+    }
+    std::string type;
+    if (files_.read(directory + "/cgroup.type", type) == 0 &&
+        splitWords(type, "\n") != std::vector<std::string>{"domain"}) {
+        reason_ = parent + " is for threads: no process can be in a group below it";
+        files_.removeDirectory(directory);
+        return false;
+    }
+    unified_ = directory;
+    unifiedAccess_ = directory;
+    return true;
+}
+
+// The kernel lets a group with processes in it, and only the root of all is exempt, hand on some controllers all the
+// same (pids, cpu): it then turns the group into one for threads, below which no process can be.
+bool Cgroups::handsOn(const std::string& parent, const std::vector<std::string>& wanted) {
+    std::string processes;
+    if (files_.exists(parent + "/cgroup.type") &&
+        (files_.read(parent + "/cgroup.procs", processes) != 0 || !processes.empty())) {
+        reason_ = parent + " has processes in it, so it cannot hand on controllers";
+        return false;
+    }
     const std::string control = parent + "/cgroup.subtree_control";
     for (const std::string& controller : wanted) files_.write(control, "+" + controller);
     std::string text;
@@ -184,14 +233,6 @@ bool Cgroups::makeUnifiedBelow(const std::string& parent, const std::vector<std:
             reason_ = "the controller " + controller + " is not available below " + parent;
             return false;
         }
-    sweep(parent);
-    const std::string directory = parent + "/" + name_;
-    if (const int error = files_.makeDirectory(directory)) {
-        reason_ = "cannot make " + directory + " (errno " + std::to_string(error) + ")";
-        return false;
-    }
-    unified_ = directory;
-    unifiedAccess_ = directory;
     return true;
 }
 
@@ -199,6 +240,10 @@ std::string Cgroups::oldDirectory(std::string_view controller) const {
     for (const Old& old : old_)
         if (old.controller == controller) return old.access;
     return {};
+}
+
+std::string Cgroups::tasksDirectory() const {
+    return tasks_ == Enforcer::kCgroupV1 ? oldDirectory("pids") : unifiedAccess_;
 }
 
 std::vector<std::string> Cgroups::taskFiles() const {
@@ -241,12 +286,16 @@ CgroupCounters Cgroups::counters() const {
     } else if (memory_ == Enforcer::kCgroupV2) {
         counters.oomKills = keyed(unifiedAccess_ + "/memory.events", "oom_kill").value_or(0);
         counters.memoryPeak = number(unifiedAccess_ + "/memory.peak");
+        counters.memoryNow = number(unifiedAccess_ + "/memory.current");
     }
     if (tasks_ != Enforcer::kNone) {
-        const std::string directory = tasks_ == Enforcer::kCgroupV1 ? oldDirectory("pids") : unifiedAccess_;
+        const std::string directory = tasksDirectory();
         counters.taskRefusals = keyed(directory + "/pids.events", "max").value_or(0);
         counters.taskPeak = number(directory + "/pids.peak");
     }
+    // A peak that did not rise is an earlier run's, or a sandbox's that had this group before.
+    if (counters.memoryPeak == memoryFloor_) counters.memoryPeak.reset();
+    if (counters.taskPeak == taskFloor_) counters.taskPeak.reset();
     const std::string accounting = oldDirectory("cpuacct");
     if (!accounting.empty()) {
         counters.cpuNanos = number(accounting + "/cpuacct.usage");
@@ -259,6 +308,8 @@ CgroupCounters Cgroups::counters() const {
 void Cgroups::resetPeaks() {
     const std::string memory = oldDirectory("memory");
     if (!memory.empty()) files_.write(memory + "/memory.max_usage_in_bytes", "0");
+    memoryFloor_ = memory_ == Enforcer::kCgroupV2 ? number(unifiedAccess_ + "/memory.peak").value_or(0) : 0;
+    taskFloor_ = tasks_ == Enforcer::kNone ? 0 : number(tasksDirectory() + "/pids.peak").value_or(0);
 }
 
 bool Cgroups::remove() {

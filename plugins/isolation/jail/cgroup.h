@@ -40,8 +40,9 @@ class KernelCgroupFiles final : public CgroupFiles {
 struct CgroupCounters {
     std::uint64_t oomKills = 0;
     std::uint64_t taskRefusals = 0;
-    std::optional<std::uint64_t> memoryPeak;
-    std::optional<std::uint64_t> taskPeak;
+    std::optional<std::uint64_t> memoryPeak;  ///< since resetPeaks(), if it rose
+    std::optional<std::uint64_t> memoryNow;   ///< where the peak cannot be reset
+    std::optional<std::uint64_t> taskPeak;    ///< since resetPeaks(), if it rose
     std::optional<std::uint64_t> cpuNanos;
 };
 
@@ -71,7 +72,8 @@ class Cgroups {
     void holdOpen();
 
     CgroupCounters counters() const;
-    /// Forgets the peaks of an earlier run, where the kernel lets us.
+    /// Forgets the peaks of earlier runs. Where the kernel does not let us, one that does not rise from now on is
+    /// nobody's.
     void resetPeaks();
     /// False if some are still in use; a further call tries those again.
     bool remove();
@@ -85,9 +87,12 @@ class Cgroups {
 
     void createOld(const std::string& controller, const Limits& limits, std::uint64_t scratchBytes);
     void createUnified(const Limits& limits, std::uint64_t scratchBytes);
+    bool findPlace(const std::string& top, const std::string& own, std::size_t least, std::vector<std::string>& wanted);
     bool makeUnifiedBelow(const std::string& parent, const std::vector<std::string>& wanted);
+    bool handsOn(const std::string& parent, const std::vector<std::string>& wanted);
     bool set(const std::string& path, const std::string& value);
     std::string oldDirectory(std::string_view controller) const;
+    std::string tasksDirectory() const;
     std::optional<std::uint64_t> number(const std::string& path) const;
     std::optional<std::uint64_t> keyed(const std::string& path, std::string_view key) const;
     void sweep(const std::string& parent);
@@ -104,6 +109,8 @@ class Cgroups {
     Enforcer tasks_ = Enforcer::kNone;
     Enforcer share_ = Enforcer::kNone;
     Enforcer time_ = Enforcer::kNone;
+    std::uint64_t memoryFloor_ = 0;
+    std::uint64_t taskFloor_ = 0;
     std::string reason_;
 };
 

@@ -229,7 +229,7 @@ class Init {
             return failure("network",
                            "by name needs a kernel that reports connections (Linux 5.19) and no other that listens",
                            failed->error);
-        return installFilter(buildFilter(plan_.setup.deniedCalls));
+        return installFilter(buildFilter(plan_.setup.deniedCalls, {}, plan_.setup.system));
     }
 
     void start(const JailRun& command, const std::vector<Descriptor>& stdio) {

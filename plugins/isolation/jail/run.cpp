@@ -385,7 +385,8 @@ void SupervisedRun::report(const rusage& usage) {
     // The kernel does not add up what it kills with pid 1, hence the look at the end.
     ended.cpuNanos = std::max(nanosOf(usage.ru_utime) + nanosOf(usage.ru_stime), watchedCpu_);
     if (counters.cpuNanos && before_.cpuNanos) ended.cpuNanos = *counters.cpuNanos - *before_.cpuNanos;
-    ended.memoryPeak = counters.memoryPeak.value_or(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
+    const std::uint64_t largest = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    ended.memoryPeak = counters.memoryPeak.value_or(std::max(largest, counters.memoryNow.value_or(0)));
     reportLimits(ended, counters, usage);
     reportEffects(ended.effects);
     sendFrame(context_.control, JailMessage::kEnded, encode(ended));

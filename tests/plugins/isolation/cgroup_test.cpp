@@ -67,6 +67,36 @@ TEST(Cgroups, TheNearestAncestorThatCanHandControllersOnIsTheParent) {
     EXPECT_EQ(groups.enforcer(LimitName::kMemory), Enforcer::kCgroupV2);
 }
 
+// The kernel would hand on pids from the very group that the jail is in, and then let no process be below it.
+TEST(Cgroups, AGroupWithProcessesInItIsLeftAsItIs) {
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids");
+    for (const char* controller : {"+cpu", "+memory", "+pids"}) files.write("/cg/cgroup.subtree_control", controller);
+    files.addGroup("/cg/session.scope");
+    files.put("/cg/session.scope/cgroup.procs", "1234\n");
+    for (const Limits& limits : {limitsOf({{LimitName::kTasks, 10}}), limitsOf({{LimitName::kCpuShare, 50}}), kAll}) {
+        Cgroups groups(files, "/cg", "0::/session.scope\n", "gradus-1-2-3");
+        groups.create(limits, 0);
+        EXPECT_EQ(groups.unifiedDirectory(), "/cg/gradus-1-2-3");
+        EXPECT_EQ(files.at("/cg/session.scope/cgroup.subtree_control"), "");
+        EXPECT_TRUE(groups.remove());
+    }
+}
+
+// Somebody else made a group one for threads: no process could be born below it, so it is not taken.
+TEST(Cgroups, AGroupForThreadsIsPassedOver) {
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids");
+    for (const char* controller : {"+cpu", "+memory", "+pids"}) files.write("/cg/cgroup.subtree_control", controller);
+    files.addGroup("/cg/threads");
+    files.put("/cg/threads/cgroup.type", "domain threaded\n");
+    files.put("/cg/threads/cgroup.subtree_control", "cpu pids");
+    Cgroups groups(files, "/cg", "0::/threads\n", "gradus-1-2-3");
+    groups.create(limitsOf({{LimitName::kTasks, 10}}), 0);
+    EXPECT_EQ(groups.unifiedDirectory(), "/cg/gradus-1-2-3");
+    EXPECT_FALSE(files.hasDirectory("/cg/threads/gradus-1-2-3"));
+}
+
 // An ordinary user in a delegated scope.
 TEST(Cgroups, ADelegatedGroupIsUsed) {
     GRADUS_CASES("R13");
@@ -80,6 +110,24 @@ TEST(Cgroups, ADelegatedGroupIsUsed) {
     groups.create(kAll, 0);
     EXPECT_EQ(groups.unifiedDirectory(), "/cg/user/gradus-1-2-3");
     EXPECT_EQ(groups.enforcer(LimitName::kTasks), Enforcer::kCgroupV2);
+}
+
+// Some distributions hand memory and pids to a user, but not cpu: what can be held is, and the reason names the rest.
+TEST(Cgroups, AControllerThatIsMissingTakesNoOtherWithIt) {
+    GRADUS_CASES("R13");
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids");
+    files.addGroup("/cg/user");
+    files.put("/cg/user/cgroup.controllers", "memory pids");
+    files.forbid("/cg", EACCES);
+    files.forbid("/cg/cgroup.subtree_control", EACCES);
+    Cgroups groups(files, "/cg", "0::/user\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    EXPECT_EQ(groups.unifiedDirectory(), "/cg/user/gradus-1-2-3");
+    for (const LimitName name : {LimitName::kMemory, LimitName::kTasks, LimitName::kCpuTime})
+        EXPECT_EQ(groups.enforcer(name), Enforcer::kCgroupV2) << limitName(name);
+    EXPECT_EQ(groups.enforcer(LimitName::kCpuShare), Enforcer::kNone);
+    EXPECT_NE(groups.reason().find("cpu"), std::string::npos) << groups.reason();
 }
 
 // An ordinary user without delegation: nothing is held, and the reason says so.
@@ -141,6 +189,37 @@ TEST(Cgroups, AnUnsettableLimitIsNotClaimed) {
     EXPECT_FALSE(files.hasDirectory("/cg/memory/gradus-1-2-3"));
 }
 
+TEST(Cgroups, SwapThatCannotBeForbiddenIsNoLimitOnMemory) {
+    FakeCgroups files;
+    files.addUnified("/cg", "memory");
+    files.forbid("/cg/gradus-1-2-3/memory.swap.max", EIO);
+    Cgroups groups(files, "/cg", "0::/\n", "gradus-1-2-3");
+    groups.create(limitsOf({{LimitName::kMemory, 1000}}), 0);
+    EXPECT_EQ(groups.enforcer(LimitName::kMemory), Enforcer::kNone);
+    EXPECT_NE(groups.reason().find("memory.swap.max"), std::string::npos) << groups.reason();
+}
+
+// Of most kernels these files only ever rise: what an earlier run reached is not the next one's.
+TEST(Cgroups, APeakThatDoesNotRiseIsAnEarlierRuns) {
+    FakeCgroups files;
+    files.addUnified("/cg", "cpu memory pids");
+    Cgroups groups(files, "/cg", "0::/\n", "gradus-1-2-3");
+    groups.create(kAll, 0);
+    const std::string group = "/cg/gradus-1-2-3";
+    files.put(group + "/memory.peak", "700\n");
+    files.put(group + "/pids.peak", "9\n");
+    EXPECT_EQ(groups.counters().memoryPeak, 700U);
+    groups.resetPeaks();
+    files.put(group + "/memory.current", "300\n");
+    EXPECT_FALSE(groups.counters().memoryPeak);
+    EXPECT_EQ(groups.counters().memoryNow, 300U);
+    EXPECT_FALSE(groups.counters().taskPeak);
+    files.put(group + "/memory.peak", "800\n");
+    files.put(group + "/pids.peak", "10\n");
+    EXPECT_EQ(groups.counters().memoryPeak, 800U);
+    EXPECT_EQ(groups.counters().taskPeak, 10U);
+}
+
 TEST(Cgroups, ReadsTheCountersOfBothKinds) {
     FakeCgroups files;
     files.addOld("memory");
@@ -185,6 +264,23 @@ TEST(Cgroups, AGroupIsAnOrphanOnlyIfItsOwnerIsGone) {
 // The same on a real unified hierarchy with controllers, which few test machines of the old kind have.
 class UnifiedMachine : public SandboxTest {};
 
+// The smallest limit there is, which needs one controller only, must not spoil the group that the engine lives in.
+TEST_F(UnifiedMachine, LeavesTheGroupOfTheEngineAsItIs) {
+    if (groupEnforcer() != Enforcer::kCgroupV2) GTEST_SKIP() << "no limit is held by a unified hierarchy here";
+    const std::string own = readText("/proc/self/cgroup").value_or("");
+    const std::string group = "/sys/fs/cgroup" + own.substr(own.find("0::") + 3, own.rfind('\n') - own.find("0::") - 3);
+    const auto state = [&] {
+        return readText(group + "/cgroup.type").value_or("") + readText(group + "/cgroup.subtree_control").value_or("");
+    };
+    const std::string before = state();
+    for (const LimitName name : {LimitName::kTasks, LimitName::kCpuShare}) {
+        const Outcome outcome = runShell("true", limitsOf({{name, 50}}));
+        EXPECT_EQ(outcome.verdict, Verdict::kOk) << describe(outcome);
+        EXPECT_EQ(reportOf(outcome, name).enforcedBy, Enforcer::kCgroupV2);
+    }
+    EXPECT_EQ(state(), before);
+}
+
 // CPU time is counted in every unified group, also where no controller is attached to that hierarchy: enough to see a
 // process born in its group, the group counted, and removed.
 TEST_F(UnifiedMachine, CountsCpuTimeInAGroupTheCommandIsBornIn) {
@@ -196,8 +292,9 @@ TEST_F(UnifiedMachine, CountsCpuTimeInAGroupTheCommandIsBornIn) {
     const HostProject root(someone());
     std::filesystem::create_directory_symlink(unified, root.path() / "unified");
     SystemClock clock;
-    NamespacesBackend backend(NamespacesConfig{GRADUS_JAIL, root.path(), Milliseconds(10'000)}, clock);
-    const Limits limits = limitsOf({{LimitName::kCpuTime, 300}, {LimitName::kWallTime, 20'000}});
+    NamespacesBackend backend(NamespacesConfig{GRADUS_JAIL, root.path(), jailPatience()}, clock);
+    // Pid 1's own time counts as well, which is little unless it is emulated.
+    const Limits limits = limitsOf({{LimitName::kCpuTime, isEmulated() ? 3000 : 300}, {LimitName::kWallTime, 20'000}});
     const auto sandbox = backend.open(workspaceOf(project), limits, Network::kNone, someone());
     const Outcome outcome = sandbox->run(guest({"spin-unwaited", "6000"}));
     EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);

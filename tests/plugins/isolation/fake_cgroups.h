@@ -69,6 +69,11 @@ class FakeCgroups : public CgroupFiles {
     int addController(const std::string& path, const std::string& controller) {
         const std::string directory = path.substr(0, path.rfind('/'));
         if (files_[directory + "/cgroup.controllers"].find(controller) == std::string::npos) return ENOENT;
+        // Only pids and cpu may be handed on beside processes, and then what lies below is for threads.
+        if (files_.contains(directory + "/cgroup.type") && !at(directory + "/cgroup.procs").empty()) {
+            if (controller == "memory") return EBUSY;
+            files_[directory + "/cgroup.type"] = "domain threaded\n";
+        }
         std::string& given = files_[path];
         if (given.find(controller) == std::string::npos) given += (given.empty() ? "" : " ") + controller;
         return 0;
@@ -81,6 +86,8 @@ class FakeCgroups : public CgroupFiles {
               "cpuacct.usage", "memory.max", "memory.swap.max", "memory.oom.group", "memory.events", "memory.peak",
               "cpu.max", "cgroup.subtree_control", "cgroup.procs"})
             files_[path + "/" + name] = "";
+        const std::string above = at(path.substr(0, path.rfind('/')) + "/cgroup.type");
+        files_[path + "/cgroup.type"] = above == "domain threaded\n" ? "domain invalid\n" : "domain\n";
         files_[path + "/cpu.stat"] = "usage_usec 1500\n";
         files_[path + "/cgroup.controllers"] = files_[path.substr(0, path.rfind('/')) + "/cgroup.subtree_control"];
     }

@@ -176,7 +176,7 @@ TEST(Filter, IsATreeOfModestSize) {
 
 // A copy of the system differs in what package managers call, and in nothing else.
 TEST(Filter, ACopyOfTheSystemMayChangeItsRootAndNothingMore) {
-    const auto program = buildFilter({}, true);
+    const auto program = buildFilter({}, {}, true);
     for (std::uint32_t number = 0; number < 600; ++number) {
         seccomp_data data{};
         data.nr = static_cast<int>(number);

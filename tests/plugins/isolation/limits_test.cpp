@@ -7,6 +7,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/plugins/patience.h"
 #include "tests/plugins/sandbox_fixture.h"
 #include "tests/support/case.h"
 
@@ -18,15 +19,15 @@ constexpr std::uint64_t kMebibyte = 1U << 20;
 class Limited : public SandboxTest {
   protected:
     // Without control groups memory is watched and processes carry limits of their own.
-    static bool hasCgroups() { return isRoot(); }
+    static bool hasCgroups() { return groupEnforcer() != Enforcer::kNone; }
 };
 
 // A program that sleeps uses no CPU and is stopped all the same.
 TEST_F(Limited, WallTimeEndsASleepingCommand) {
     GRADUS_CASES("NS2", "R1", "RE8");
     const auto begin = std::chrono::steady_clock::now();
-    const Outcome outcome = runShell("sleep 10", limitsOf({{LimitName::kWallTime, 200}}));
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    const Outcome outcome = runShell("sleep 1000", limitsOf({{LimitName::kWallTime, 200}}));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, Milliseconds(patiently(5000)));
     EXPECT_EQ(outcome.verdict, Verdict::kTimeout);
     EXPECT_FALSE(outcome.exitCode);
     EXPECT_EQ(outcome.signal, SIGKILL);
@@ -48,11 +49,12 @@ TEST_F(Limited, ACommandThatIgnoresSignalsAndStopsItselfIsEnded) {
 TEST_F(Limited, ACommandMaySayGoodbyeDuringTheGracePeriod) {
     const HostProject project(someone());
     Command command = guest({"obedient"});
-    command.grace = Milliseconds(5000);
-    const Outcome outcome = open(project, limitsOf({{LimitName::kWallTime, 200}}))->run(command);
+    command.grace = Milliseconds(patiently(5000));
+    const Outcome outcome =
+        open(project, limitsOf({{LimitName::kWallTime, isEmulated() ? 3000U : 200U}}))->run(command);
     EXPECT_EQ(outcome.verdict, Verdict::kTimeout) << "what ended it comes before how it ended";
     EXPECT_EQ(outcome.out.text(), "ready\ngoodbye\n");
-    EXPECT_LT(outcome.wallMillis, 4000U);
+    EXPECT_LT(outcome.wallMillis, patiently(4000));
 }
 
 // All processes together, and whether or not anybody waits for them.
@@ -62,7 +64,7 @@ TEST_F(Limited, CpuTimeCountsTheWholeTree) {
     EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
     EXPECT_TRUE(reportOf(outcome, LimitName::kCpuTime).tripped);
     EXPECT_GE(outcome.cpuMillis, 250U);
-    EXPECT_LT(outcome.cpuMillis, 1500U);
+    EXPECT_LT(outcome.cpuMillis, patiently(1500));
 }
 
 TEST_F(Limited, CpuTimeCountsChildrenThatNobodyWaitsFor) {
@@ -159,7 +161,7 @@ TEST_F(Limited, MemoryBeyondTheLimitIsOutOfMemory) {
     }
     EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
     EXPECT_TRUE(reportOf(outcome, LimitName::kMemory).tripped);
-    EXPECT_EQ(reportOf(outcome, LimitName::kMemory).enforcedBy, Enforcer::kCgroupV1);
+    EXPECT_EQ(reportOf(outcome, LimitName::kMemory).enforcedBy, groupEnforcer());
     EXPECT_GE(*outcome.peakMemoryBytes, 40 * kMebibyte);
 }
 
@@ -169,7 +171,7 @@ TEST_F(Limited, MemoryOfAllProcessesTogetherIsBounded) {
     const Limits limits = limitsOf({{LimitName::kMemory, 64 * kMebibyte}});
     const Outcome many = runShell("for i in 1 2 3 4; do " + guestProgram() + " use-shared 40 & done; wait", limits);
     EXPECT_EQ(many.verdict, Verdict::kOom) << describe(many);
-    EXPECT_LT(many.wallMillis, 2000U) << "the rest of the tree was left to run on";
+    EXPECT_LT(many.wallMillis, patiently(2000)) << "the rest of the tree was left to run on";
 }
 
 // A killed child and a parent that goes on and exits 0.
@@ -178,7 +180,7 @@ TEST_F(Limited, AnOutOfMemoryKillOfAChildIsSeenThoughTheCommandSaysItIsFine) {
     if (!hasCgroups()) GTEST_SKIP() << "without a memory group the child is refused, not killed";
     const Outcome outcome = runGuest({"use-in-child", "128"}, limitsOf({{LimitName::kMemory, 48 * kMebibyte}}));
     EXPECT_EQ(outcome.verdict, Verdict::kOom) << describe(outcome);
-    EXPECT_LT(outcome.wallMillis, 2500U);
+    EXPECT_LT(outcome.wallMillis, patiently(2500));
 }
 
 // Five ends that all look like 137 to a shell.
@@ -249,7 +251,7 @@ TEST_F(Limited, WhatCannotBeEnforcedIsReportedOrRefused) {
     const HostProject project(someone());
     SystemClock clock;
     // A machine without control groups: the root is an empty directory.
-    NamespacesBackend bare(NamespacesConfig{GRADUS_JAIL, project.path(), Milliseconds(10'000)}, clock);
+    NamespacesBackend bare(NamespacesConfig{GRADUS_JAIL, project.path(), jailPatience()}, clock);
     Limits limits = limitsOf({{LimitName::kWallTime, 10'000}});
     limits[LimitName::kCpuShare] = Limit{50, false};
     limits[LimitName::kTasks] = Limit{50, false};
@@ -266,9 +268,10 @@ TEST_F(Limited, WithoutControlGroupsAWatcherEndsAnExcess) {
     GRADUS_CASES("R13", "R2", "R7");
     const HostProject project(someone());
     SystemClock clock;
-    NamespacesBackend bare(NamespacesConfig{GRADUS_JAIL, project.path(), Milliseconds(10'000)}, clock);
-    const Limits limits =
-        limitsOf({{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kCpuTime, 1000}, {LimitName::kWallTime, 20'000}});
+    NamespacesBackend bare(NamespacesConfig{GRADUS_JAIL, project.path(), jailPatience()}, clock);
+    const std::uint64_t cpuTime = isEmulated() ? 5000 : 1000;
+    const Limits limits = limitsOf(
+        {{LimitName::kMemory, 64 * kMebibyte}, {LimitName::kCpuTime, cpuTime}, {LimitName::kWallTime, 20'000}});
     const auto sandbox = bare.open(workspaceOf(project), limits, Network::kNone, someone());
     const Outcome memory = sandbox->run(shell(guestProgram() + " use-shared 100"));
     EXPECT_EQ(memory.verdict, Verdict::kOom) << describe(memory);
@@ -320,7 +323,8 @@ TEST_F(Limited, ReportsTimesAndPeaks) {
     EXPECT_EQ(outcome.verdict, Verdict::kOk);
     EXPECT_GE(outcome.wallMillis, 200U);
     EXPECT_GE(outcome.cpuMillis, 20U);  // the machine may be busy with others
-    EXPECT_LE(outcome.cpuMillis, outcome.wallMillis + 50);
+    // Pid 1 is counted from its birth on.
+    EXPECT_LE(outcome.cpuMillis, outcome.wallMillis + (isEmulated() ? 1000 : 50));
     EXPECT_GT(outcome.peakMemoryBytes.value_or(0), 0U);
     EXPECT_LT(*outcome.peakMemoryBytes, 64 * kMebibyte);
     for (const LimitReport& report : outcome.limits) EXPECT_FALSE(report.tripped) << limitName(report.name);

@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "plugins/isolation/jail/landlock.h"
 #include "store/file.h"
 #include "tests/plugins/sandbox_fixture.h"
 #include "tests/support/case.h"
@@ -96,6 +97,8 @@ TEST_F(NetworkNone, AbstractSocketsOfTheHostAreOutOfReach) {
     EXPECT_EQ(runGuest({"abstract", name}).out.text(), "Connection refused\n");
 
     // With the host's network only the second line of defence is left, where the kernel has it.
+    if (landlockAbi() < 6)
+        GTEST_SKIP() << "the host's network, and no Landlock of version 6: a gap that the page names";
     const HostProject project(someone());
     const auto sandbox = backend().open(workspaceOf(project), {}, Network::kHost, someone());
     EXPECT_EQ(sandbox->run(guest({"abstract", name})).out.text(), "Operation not permitted\n");

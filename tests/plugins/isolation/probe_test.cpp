@@ -24,8 +24,9 @@ TEST_F(Probe, ProvesEveryGuaranteeThatHoldsHere) {
         EXPECT_TRUE(result.proves(guarantee)) << guaranteeName(guarantee) << ": " << result.find(guarantee)->evidence;
     EXPECT_FALSE(result.proves(Guarantee::kSeparateKernel));
     // As an ordinary user without delegation these are watched or absent, which is no proof.
-    EXPECT_EQ(result.proves(Guarantee::kMemoryLimit), isRoot()) << result.find(Guarantee::kMemoryLimit)->evidence;
-    EXPECT_EQ(result.proves(Guarantee::kCpuLimit), isRoot()) << result.find(Guarantee::kCpuLimit)->evidence;
+    const bool groups = groupEnforcer() != Enforcer::kNone;
+    EXPECT_EQ(result.proves(Guarantee::kMemoryLimit), groups) << result.find(Guarantee::kMemoryLimit)->evidence;
+    EXPECT_EQ(result.proves(Guarantee::kCpuLimit), groups) << result.find(Guarantee::kCpuLimit)->evidence;
 }
 
 // Without the kernel's help the answer is no, with a reason; never an exception, never a yes.

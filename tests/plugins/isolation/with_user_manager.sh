@@ -20,6 +20,8 @@ shift
 place=$(mktemp -d /tmp/gradus-manager-XXXXXX)
 group=/sys/fs/cgroup/$(basename "$place")
 mkdir "$group" "$group/session" "$group/manager"
+# What this hierarchy has of these, the manager may hand on.
+for controller in cpu memory pids; do echo "+$controller" >"$group/cgroup.subtree_control" || true; done 2>/dev/null
 # Moving between the two takes the right to write here, which on a real machine systemd as root lends to the user's.
 chown "$user" "$group/cgroup.procs" "$group/manager" "$group/manager/cgroup.procs" "$group/manager/cgroup.subtree_control"
 manager=
@@ -51,4 +53,6 @@ until $as_user systemctl --user show-environment >/dev/null 2>&1; do
     [ $tries -lt 200 ] || { cat "$place/log" && exit 1; }
     sleep 0.1
 done
+# A session has used its bus before: whoever is the first waits until the bus is started.
+$as_user busctl --user list >/dev/null 2>&1 || true
 sh -c "echo 0 >'$group/session/cgroup.procs'; exec $as_user \"\$@\"" sh "$@"

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <random>
 #include <thread>
@@ -28,7 +29,8 @@ class Owner {
                       .backends = {&backend_},
                       .clock = clock_,
                       .environment = [](const std::string&) { return std::nullopt; },
-                      .actor = {ActorKind::kAgent, "owner"}}) {}
+                      .actor = {ActorKind::kAgent, "owner"},
+                      .onDisk = std::getenv("GRADUS_TEST_ON_DISK") != nullptr ? std::optional(true) : std::nullopt}) {}
 
     void run(int count) {
         std::atomic<int> ready = 0;

@@ -5,6 +5,7 @@
 #include "stages/sandbox/layers.h"
 #include "store/file.h"
 #include "store/privilege.h"
+#include "tests/plugins/patience.h"
 
 namespace gradus {
 
@@ -23,13 +24,14 @@ SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend)
                  .backends = {backend != nullptr ? backend : &test.backend_},
                  .clock = test.clock_,
                  .environment = [](const std::string&) { return std::nullopt; },
-                 .actor = {ActorKind::kPerson, "alice"}}) {}
+                 .actor = {ActorKind::kPerson, "alice"},
+                 .onDisk = std::getenv("GRADUS_TEST_ON_DISK") != nullptr ? std::optional(true) : std::nullopt}) {}
 
 SandboxesTest::SandboxesTest()
     : place_({::geteuid(), ::getegid()}),
       project_(projectOwner()),
       state_{place_.path() / "state"},
-      backend_(NamespacesConfig{GRADUS_JAIL, "/sys/fs/cgroup", Milliseconds(30'000)}, systemClock_) {
+      backend_(NamespacesConfig{GRADUS_JAIL, "/sys/fs/cgroup", jailPatience()}, systemClock_) {
     // Proving takes a while, and nothing here is about that: the first test's proofs serve all.
     static const ProbeResult kProofs = backend_.probe();
     const ProbeKey key = backend_.probeKey();
@@ -54,7 +56,7 @@ SandboxRecords SandboxesTest::records() { return store().records().sandboxes(); 
 CommandRequest SandboxesTest::shell(const std::string& script) const {
     CommandRequest request;
     request.arguments = {"/bin/sh", "-c", script};
-    request.limits[LimitName::kWallTime] = Limit{60'000, true};
+    request.limits[LimitName::kWallTime] = Limit{patiently(60'000), true};
     return request;
 }
 

@@ -13,7 +13,9 @@
 
 namespace gradus {
 
-/// A project, a state directory on the same disk, and the real backend; time stands still unless it is moved.
+/// A project, a state directory on the same disk, and the real backend; time stands still unless it is moved. With
+/// GRADUS_TEST_ON_DISK transient sandboxes write to disk, as they do where memory cannot hold an ordinary user's
+/// layers.
 class SandboxesTest : public ::testing::Test {
   protected:
     SandboxesTest();

@@ -36,6 +36,20 @@ TEST_F(TrialTest, RunsListsAndDiscards) {
     expectConsistent();
 }
 
+// What takes a mark on a directory: without it the kernel answers with an I/O error.
+TEST_F(TrialTest, ADirectoryOfTheProjectCanBeRemovedAndReplaced) {
+    const Trial trial =
+        sandboxes().attempt(tryShell("rm -r src && mkdir src && echo x > src/only && ls src", Afterwards::kKeep));
+    EXPECT_EQ(trial.report().out.text(), "only\n") << describe(trial.report());
+    EXPECT_EQ(trial.report().execution.verdict, Verdict::kOk);
+    EXPECT_EQ(changedPaths(trial.changes()), (std::vector<std::string>{"-src/main.c", "+src/only", "-src/util.c"}));
+    ASSERT_TRUE(trial.kept());
+    EXPECT_EQ(exec(*trial.kept(), "ls src; cat README.md"), "only\nhello\n");
+    EXPECT_EQ(changedPaths(sandboxes().diff(*trial.kept())),
+              (std::vector<std::string>{"-src/main.c", "+src/only", "-src/util.c"}));
+    expectConsistent();
+}
+
 TEST_F(TrialTest, TakesTwoCommits) {
     sandboxes().attempt(tryShell("true"));
     const std::int64_t before = commits();
