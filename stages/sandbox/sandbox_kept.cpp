@@ -67,8 +67,10 @@ void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const H
     const Layers& all = layers();
     // A squash that was recorded and not placed: its layer is still where it was built, in the one above.
     if (chain.size() == 2 && chain[1].frozen && !all.isWhole(chain[1].id)) all.placeMerged(chain[0].id, chain[1].id);
+    const std::string common = all.placeFlaw();
     for (auto layer = chain.rbegin(); layer != chain.rend(); ++layer) {
-        const std::string flaw = known.contains(layer->id) ? "" : all.flaw(layer->id);
+        const std::string own = known.contains(layer->id) || !common.empty() ? "" : all.ownFlaw(layer->id);
+        const std::string& flaw = common.empty() ? own : common;
         if (flaw.empty()) continue;
         if (layer->used)
             throw Error(ErrorCode::kDamaged, "sandbox s{} cannot be used: {}", chain.front().sandbox, flaw)
