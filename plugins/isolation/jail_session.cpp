@@ -56,6 +56,11 @@ std::optional<Failure> JailSession::setUp(const JailSetup& setup, Milliseconds p
     return std::nullopt;
 }
 
+bool JailSession::isAlive() const {
+    pollfd event{jail_.control.get(), 0, 0};
+    return open_ && ::poll(&event, 1, 0) == 0;
+}
+
 Outcome JailSession::run(const Command& command) {
     if (!open_) throw Error(ErrorCode::kUsage, "the sandbox is closed");
     const Time startedAt = clock_.now();

@@ -11,6 +11,7 @@
 
 namespace gradus {
 
+class BuiltAhead;
 class JailPool;
 struct Jail;
 struct JailSetup;
@@ -22,6 +23,10 @@ struct NamespacesConfig {
     /// How many jails are kept between sandboxes, for an engine that opens many. None: each ends with its sandbox, as
     /// suits a program that soon ends itself.
     std::size_t pooled = 0;
+    /// How many sandboxes are built ahead for the plan that was asked for again and again; only beside pooled ones.
+    std::size_t builtAhead = 0;
+    /// How long nobody has asked for a sandbox before jails that ended are replaced.
+    Milliseconds poolQuiet{50};
     /// Socket of the user's systemd, which may hand out control groups to an ordinary user. Empty: nobody is asked.
     std::filesystem::path userManager;
 };
@@ -49,6 +54,11 @@ class NamespacesBackend final : public IsolationBackend {
 
   private:
     Jail freshJail(int held) const;
+    /// One that has its namespaces and its view of the host before there is a plan.
+    Jail expectedJail() const;
+    /// One that was built before, for the very same plan.
+    std::unique_ptr<Sandbox> takeBuilt(const JailSetup& setup);
+    void buildAhead();
     Jail takeJail(const JailSetup& setup, int held);
     std::unique_ptr<Jail> takeExpected();
 
@@ -56,6 +66,7 @@ class NamespacesBackend final : public IsolationBackend {
     const Clock& clock_;
     mode_t umask_;
     std::shared_ptr<JailPool> pool_;  ///< shared with the sandboxes that are open
+    std::unique_ptr<BuiltAhead> ahead_;
     std::mutex mutex_;
     std::unique_ptr<Jail> expected_;  ///< started ahead of its plan
 };
