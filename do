@@ -11,8 +11,8 @@ needed_to_build=(
 # clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
 # make and mount the disks that the power-cut tests break and that projects lie on, and give a user a session.
 needed_to_test=(btrfs-progs clang-14 dbus-user-session libclang-rt-14-dev e2fsprogs git make mount python3 systemd tzdata xfsprogs)
-# What the benchmarks stand beside.
-needed_to_bench=(bubblewrap runc)
+# What the benchmarks stand beside; without one of them its rows say so.
+wished_to_bench=(bubblewrap busybox-static docker.io git podman runc runsc)
 # One version of clang's tools everywhere: another one formats and warns differently.
 needed_to_lint=(clang-14 clang-format-14 clang-tidy-14 git shellcheck)
 
@@ -55,6 +55,14 @@ need() {
     done
     if ((${#missing[@]} == 0)); then return; fi
     installPackages "${missing[@]}"
+}
+
+# wish PACKAGE...: each by itself, and whatever cannot be had is done without.
+wish() {
+    local package
+    for package in "$@"; do
+        (need "$package") || say "doing without $package"
+    done
 }
 
 installPackages() {
@@ -169,7 +177,8 @@ runTests() {
 }
 
 doBench() {
-    need "${needed_to_build[@]}" "${needed_to_bench[@]}"
+    need "${needed_to_build[@]}"
+    wish "${wished_to_bench[@]}"
     build release gradus_bench
     exec build/release/tests/bench/gradus_bench "$@"
 }
