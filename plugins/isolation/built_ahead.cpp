@@ -61,6 +61,7 @@ std::unique_ptr<JailSession> BuiltAhead::take(const std::string& plan, std::uint
     if (built_.empty() || built_.front().plan != plan) return nullptr;
     std::unique_ptr<JailSession> session = std::move(built_.front().session);
     built_.pop_front();
+    ++given_;
     return session;
 }
 
@@ -84,6 +85,11 @@ void BuiltAhead::clear() {
     all.swap(built_);
     newest_.reset();
     asked_ = 0;
+}
+
+std::size_t BuiltAhead::given() {
+    const std::lock_guard lock(mutex_);
+    return given_;
 }
 
 std::size_t BuiltAhead::size() {

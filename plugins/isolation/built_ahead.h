@@ -51,6 +51,8 @@ class BuiltAhead {
              std::uint64_t hostView);
     void clear();
     std::size_t size();
+    /// How many were given away.
+    std::size_t given();
 
   private:
     struct Built {
@@ -67,6 +69,7 @@ class BuiltAhead {
     std::optional<JailSetup> newest_;
     std::string newestPlan_;
     int asked_ = 0;  ///< how often in a row
+    std::size_t given_ = 0;
     std::deque<Built> built_;
 };
 

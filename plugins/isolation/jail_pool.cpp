@@ -114,6 +114,13 @@ std::vector<Jail> JailPool::takeStale() {
     return stale;
 }
 
+bool JailPool::haveForgotten() const {
+    return std::all_of(idle_.begin(), idle_.end(), [](const Jail& jail) {
+        pollfd event{jail.control.get(), POLLIN, 0};
+        return !jail.forgets || ::poll(&event, 1, 0) != 0;
+    });
+}
+
 std::optional<Jail> JailPool::take() {
     std::vector<Jail> stale;  // ended outside of the lock
     std::optional<Jail> found;
@@ -160,8 +167,8 @@ bool JailPool::isLacking(const std::stop_token& stop) {
     std::vector<Jail> stale;
     std::unique_lock lock(mutex_);
     used_.wait(lock, stop, [this] { return !isParked_; });
-    while (!stop.stop_requested() && Steady::now() < lastUse_ + settings_.quiet)
-        used_.wait_until(lock, stop, lastUse_ + settings_.quiet, [] { return false; });
+    while (!stop.stop_requested() && (Steady::now() < lastUse_ + settings_.quiet || !haveForgotten()))
+        used_.wait_for(lock, stop, settings_.quiet, [] { return false; });
     stale = takeStale();
     const bool lacks = idle_.size() < wanted_ && !stop.stop_requested();
     isParked_ = !lacks;

@@ -24,6 +24,7 @@ struct Jail {
     FileDescriptor control;
     std::uint64_t hostView = 0;  ///< which state of the host's mounts it has seen
     bool holds = false;          ///< a sandbox's lock, until it ends: it is for that one sandbox
+    bool forgets = false;        ///< it was told to forget its last sandbox, and says so, or ends, once it did
     bool waited = false;         ///< it was there before its plan, and may have ended by itself meanwhile
 };
 
@@ -66,6 +67,8 @@ class JailPool {
     std::uint64_t lookAtHost();
     /// Of those that wait: the ones that ended, or saw the host as it was.
     std::vector<Jail> takeStale();
+    /// None of them is still about to find out whether it can be used again.
+    bool haveForgotten() const;
     void wasUsed();
     void refill(const std::stop_token& stop);
     bool isLacking(const std::stop_token& stop);

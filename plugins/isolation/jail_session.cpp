@@ -95,6 +95,7 @@ bool JailSession::giveBack() {
         const std::optional<JailFrame> frame = nextFrame(kResetPatience);
         if (!frame || frame->kind != JailMessage::kIdle) return false;
     }
+    jail_.forgets = !givenLayers_;
     return pool_->put(jail_);
 }
 

@@ -185,6 +185,10 @@ NamespacesBackend::~NamespacesBackend() {
     if (expected_) endJail(*expected_);
 }
 
+NamespacesBackend::PoolCounts NamespacesBackend::poolCounts() const {
+    return {pool_ ? pool_->waiting() : 0, ahead_ ? ahead_->size() : 0, ahead_ ? ahead_->given() : 0};
+}
+
 Jail NamespacesBackend::freshJail(int held) const {
     const std::uint64_t view = pool_ ? pool_->hostView() : 0;
     Jail jail = startJail(config_.jail, held);

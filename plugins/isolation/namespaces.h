@@ -52,6 +52,14 @@ class NamespacesBackend final : public IsolationBackend {
     std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
                                   const Identity& identity) override;
 
+    /// What waits for the next sandbox, and how many that were built ahead were given away.
+    struct PoolCounts {
+        std::size_t jails = 0;
+        std::size_t built = 0;
+        std::size_t given = 0;
+    };
+    PoolCounts poolCounts() const;
+
   private:
     Jail freshJail(int held) const;
     /// One that has its namespaces and its view of the host before there is a plan.
