@@ -156,7 +156,7 @@ TEST_F(Pooled, ReplacesWhatEndedOnceNobodyAsks) {
     const std::set<pid_t> before = pidsOf(::getpid());
     const auto isReplaced = [&] {
         const std::set<pid_t> now = pidsOf(::getpid());
-        return now.size() == 1 && now != before;
+        return pool_->poolCounts().jails == 1 && now.size() == 1 && now != before;
     };
     for (int look = 0; look < 2000 && !isReplaced(); ++look) std::this_thread::sleep_for(Milliseconds(5));
     ASSERT_TRUE(isReplaced());
