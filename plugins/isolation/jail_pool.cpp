@@ -147,8 +147,20 @@ bool JailPool::put(Jail& jail) {
     if (idle_.size() >= settings_.most) return false;
     jail.waited = true;
     idle_.push_back(std::move(jail));
+    --begun_;
     wanted_ = std::max(wanted_, idle_.size());
     return true;
+}
+
+void JailPool::begun() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++begun_;
+}
+
+void JailPool::left() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --begun_;
+    wasUsed();
 }
 
 void JailPool::wasAsked() {
@@ -170,7 +182,7 @@ bool JailPool::isLacking(const std::stop_token& stop) {
     while (!stop.stop_requested() && (Steady::now() < lastUse_ + settings_.quiet || !haveForgotten()))
         used_.wait_for(lock, stop, settings_.quiet, [] { return false; });
     stale = takeStale();
-    const bool lacks = idle_.size() < wanted_ && !stop.stop_requested();
+    const bool lacks = idle_.size() + begun_ < wanted_ && !stop.stop_requested();
     isParked_ = !lacks;
     lock.unlock();
     for (Jail& jail : stale) endJail(jail);

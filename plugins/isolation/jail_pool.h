@@ -54,6 +54,9 @@ class JailPool {
     /// The state of the host's mounts, and of what lies beside the watched places, now; another number after any
     /// change.
     std::uint64_t hostView();
+    /// A sandbox was begun, with a jail from here or not; it ends with put(), or with left() if its jail ended.
+    void begun();
+    void left();
     /// Somebody was served by other means: it is not quiet.
     void wasAsked();
     /// How many wait.
@@ -81,6 +84,7 @@ class JailPool {
     std::string table_;
     std::uint64_t changes_ = 0;
     std::vector<std::int64_t> lastChanged_;
+    std::size_t begun_ = 0;   ///< sandboxes that are open: their jails may come back
     std::size_t wanted_ = 0;  ///< as many as ever waited at once
     Steady::time_point lastUse_{};
     bool isParked_ = true;

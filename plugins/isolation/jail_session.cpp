@@ -18,7 +18,9 @@ constexpr Milliseconds kResetPatience{10'000};
 
 JailSession::JailSession(Jail jail, std::shared_ptr<JailPool> pool, const Limits& limits, mode_t umask,
                          const Clock& clock)
-    : jail_(std::move(jail)), pool_(std::move(pool)), limits_(limits), umask_(umask), clock_(clock) {}
+    : jail_(std::move(jail)), pool_(std::move(pool)), limits_(limits), umask_(umask), clock_(clock) {
+    if (pool_) pool_->begun();
+}
 
 JailSession::~JailSession() { JailSession::close(); }
 
@@ -112,6 +114,7 @@ void JailSession::close() {
     uppers_.clear();
     if (pooled_ && pool_ && giveBack()) return;
     endJail(jail_);
+    if (pool_) pool_->left();
 }
 
 }  // namespace gradus
