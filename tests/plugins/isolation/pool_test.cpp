@@ -152,8 +152,10 @@ TEST_F(Pooled, ReplacesWhatEndedOnceNobodyAsks) {
     pool_ = std::make_unique<NamespacesBackend>(
         NamespacesConfig{.jail = GRADUS_JAIL, .pooled = 1, .poolQuiet = Milliseconds(1)}, clock_);
     // A network that was used is not passed on: that jail ends.
-    const Outcome first = runPooled(project, guest({"loopback"}));
+    auto sandbox = pool_->open(workspaceOf(project), {}, Network::kNone, someone());
     const std::set<pid_t> before = pidsOf(::getpid());
+    const Outcome first = sandbox->run(guest({"loopback"}));
+    sandbox.reset();
     const auto isReplaced = [&] {
         const std::set<pid_t> now = pidsOf(::getpid());
         return pool_->poolCounts().jails == 1 && now.size() == 1 && now != before;
