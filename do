@@ -15,8 +15,8 @@ needed_to_test=(btrfs-progs clang-14 dbus-user-session dpkg e2fsprogs fuse-overl
     redis-tools systemd tzdata uidmap vim-tiny xfsprogs)
 # A machine that the isolation suites are run in, emulated; its kernel is fetched and unpacked, never installed.
 needed_to_vm=(busybox-static cpio qemu-system-x86)
-# What the benchmarks stand beside.
-needed_to_bench=(bubblewrap runc)
+# What the benchmarks stand beside; without one of them its rows say so.
+wished_to_bench=(bubblewrap busybox-static docker.io git podman runc runsc)
 # One version of clang's tools everywhere: another one formats and warns differently.
 needed_to_lint=(clang-14 clang-format-14 clang-tidy-14 git shellcheck)
 
@@ -60,6 +60,14 @@ need() {
     done
     if ((${#missing[@]} == 0)); then return; fi
     installPackages "${missing[@]}"
+}
+
+# wish PACKAGE...: each by itself, and whatever cannot be had is done without.
+wish() {
+    local package
+    for package in "$@"; do
+        (need "$package") || say "doing without $package"
+    done
 }
 
 installPackages() {
@@ -192,7 +200,8 @@ runTests() {
 }
 
 doBench() {
-    need "${needed_to_build[@]}" "${needed_to_bench[@]}"
+    need "${needed_to_build[@]}"
+    wish "${wished_to_bench[@]}"
     build release gradus_bench
     exec build/release/tests/bench/gradus_bench "$@"
 }

@@ -304,7 +304,7 @@ Drive::Next Drive::park(const Footing& footing, const std::string& reason) {
 std::function<Digest()> Drive::standstill(const Footing& footing) {
     if (!footing.held) return {};
     if (stage_.policy.settings.text("freshness") != "allow")
-        return [this] { return target_->held().value_or(HeldTree{}).digest; };
+        return [this] { return heldNow().value_or(HeldTree{}).digest; };
     return [this, change = stageChange(footing), was = footing.base()] {
         return target_->conflicts(change).empty() ? was : Digest{};
     };
@@ -386,7 +386,7 @@ Drive::Next Drive::lookAgain(const Footing& footing) {
 }
 
 bool Drive::isAsItWas(const Footing& footing) const {
-    const auto now = target_->held();
+    const auto now = heldNow();
     return now.has_value() == footing.held.has_value() && (!now || now->digest == footing.held->digest);
 }
 

@@ -89,6 +89,9 @@ class Drive {
     };
 
     Footing look(std::int64_t change);
+    /// What the stage holds now. Reads all of it, where the driver must.
+    std::optional<HeldTree> heldNow() const;
+    Seed seedOf(const Change& change) const;
     void revise(Footing& footing);
     Facts factsOf(const Footing& footing) const;
     Decision decideOn(const Facts& facts) const;

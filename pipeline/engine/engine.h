@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -49,6 +50,9 @@ struct StageReport;
 struct EngineProgress {
     std::function<void(const Promotion&, const std::string& reason)> moved = [](const Promotion&, const std::string&) {
     };
+    /// A whole tree was looked at, the one part of a promotion that takes longer the larger the project is.
+    std::function<void(const std::string& stage, std::chrono::nanoseconds took)> looked =
+        [](const std::string&, std::chrono::nanoseconds) {};
     /// It waits for what opens by itself, and looks again then.
     std::function<void(const StageReport&, Time next)> waiting = [](const StageReport&, Time) {};
     /// A step began or ended.

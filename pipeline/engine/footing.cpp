@@ -16,7 +16,23 @@ Submission onNewGround(const Change& change, const Digest& changeSet, const Dige
             change.labels, change.sponsor, change.message, change.author};
 }
 
+template <typename Look>
+auto timed(const EngineProgress& progress, const std::string& stage, const Look& look) {
+    const auto began = std::chrono::steady_clock::now();
+    auto seen = look();
+    progress.looked(stage, std::chrono::steady_clock::now() - began);
+    return seen;
+}
+
 }  // namespace
+
+std::optional<HeldTree> Drive::heldNow() const {
+    return timed(progress_, stage_.name, [&] { return target_->held(); });
+}
+
+Seed Drive::seedOf(const Change& change) const {
+    return timed(progress_, stage_.name, [&] { return parts_.seed(change); });
+}
 
 Digest Footing::tree() const {
     return Canonical("gradus.resulting-tree.1").digest(base()).digest(changes.digest()).hash();
@@ -27,8 +43,8 @@ Footing Drive::look(std::int64_t change) {
     const auto row = parts_.store.records().change(change);
     if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
     footing.change = *row;
-    footing.held = target_->held();
-    if (!footing.held) footing.seed = parts_.seed(*row);
+    footing.held = heldNow();
+    if (!footing.held) footing.seed = seedOf(*row);
     if (footing.seed) report_.notes.insert(report_.notes.end(), footing.seed->notes.begin(), footing.seed->notes.end());
     const ChangeSet wanted = ChangeSet::decode(parts_.objects.readAll(row->changeSet, kMostChangeSet));
     const DirectoryReader whole(footing.directory());

@@ -18,7 +18,9 @@ constexpr Milliseconds kResetPatience{10'000};
 
 JailSession::JailSession(Jail jail, std::shared_ptr<JailPool> pool, const Limits& limits, mode_t umask,
                          const Clock& clock)
-    : jail_(std::move(jail)), pool_(std::move(pool)), limits_(limits), umask_(umask), clock_(clock) {}
+    : jail_(std::move(jail)), pool_(std::move(pool)), limits_(limits), umask_(umask), clock_(clock) {
+    if (pool_) pool_->begun();
+}
 
 JailSession::~JailSession() { JailSession::close(); }
 
@@ -56,6 +58,11 @@ std::optional<Failure> JailSession::setUp(const JailSetup& setup, Milliseconds p
                                [](const JailOverlay& overlay) { return !overlay.upper.empty(); });
     pooled_ = !setup.hostNetwork && !setup.system && setup.routes.empty() && !jail_.holds;
     return std::nullopt;
+}
+
+bool JailSession::isAlive() const {
+    pollfd event{jail_.control.get(), 0, 0};
+    return open_ && ::poll(&event, 1, 0) == 0;
 }
 
 Outcome JailSession::run(const Command& command) {
@@ -98,6 +105,7 @@ bool JailSession::giveBack() {
         const std::optional<JailFrame> frame = nextFrame(kResetPatience);
         if (!frame || frame->kind != JailMessage::kIdle) return false;
     }
+    jail_.forgets = !givenLayers_;
     return pool_->put(jail_);
 }
 
@@ -115,6 +123,7 @@ void JailSession::close() {
     uppers_.clear();
     if (pooled_ && pool_ && giveBack()) return;
     endJail(jail_);
+    if (pool_) pool_->left();
 }
 
 }  // namespace gradus

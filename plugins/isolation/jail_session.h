@@ -26,6 +26,8 @@ class JailSession final : public Sandbox {
     std::optional<Failure> setUp(const JailSetup& setup, Milliseconds patience);
     /// The jail had been waiting and ended without a word about the plan: a fresh one has no such excuse.
     bool isLost() const { return lost_ && jail_.waited; }
+    /// The jail has not ended while nothing was asked of it.
+    bool isAlive() const;
 
     Outcome run(const Command& command) override;
     void prepare() override;

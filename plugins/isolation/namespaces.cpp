@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "plugins/isolation/built_ahead.h"
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/protocol.h"
 #include "plugins/isolation/jail_program.h"
@@ -212,7 +213,15 @@ fs::path findUserManager() {
 
 NamespacesBackend::NamespacesBackend(NamespacesConfig config, const Clock& clock)
     : config_(std::move(config)), clock_(clock), umask_(ownUmask()) {
-    if (config_.pooled > 0) pool_ = std::make_shared<JailPool>(config_.pooled);
+    if (config_.pooled == 0) return;
+    JailPool::Settings settings{.most = config_.pooled, .watched = alwaysHidden()};
+    settings.make = [this] { return expectedJail(); };
+    settings.quiet = config_.poolQuiet;
+    if (config_.builtAhead > 0) {
+        ahead_ = std::make_unique<BuiltAhead>(config_.builtAhead);
+        settings.whenQuiet = [this] { buildAhead(); };
+    }
+    pool_ = std::make_shared<JailPool>(std::move(settings));
 }
 
 IsolationBackend* NamespacesBackend::forSystem() {
@@ -222,7 +231,13 @@ IsolationBackend* NamespacesBackend::forSystem() {
 }
 
 NamespacesBackend::~NamespacesBackend() {
+    if (pool_) pool_->stopRefilling();
+    if (ahead_) ahead_->clear();
     if (expected_) endJail(*expected_);
+}
+
+NamespacesBackend::PoolCounts NamespacesBackend::poolCounts() const {
+    return {pool_ ? pool_->waiting() : 0, ahead_ ? ahead_->size() : 0, ahead_ ? ahead_->given() : 0};
 }
 
 Jail NamespacesBackend::freshJail(int held) const {
@@ -238,14 +253,20 @@ void NamespacesBackend::expect() {
     const std::lock_guard<std::mutex> lock(mutex_);
     // Control groups are asked of the user's own systemd before a jail leaves the host's view: not ahead of a plan.
     if (pool_ || expected_ || !config_.userManager.empty()) return;
-    const JailSetup common = toJail({}, {}, Network::kNone, {::geteuid(), ::getegid()}, config_);
     try {
-        auto jail = std::make_unique<Jail>(freshJail(-1));
-        jail->waited = true;
-        if (sendFrame(jail->control.get(), JailMessage::kExpect, encode(common))) expected_ = std::move(jail);
+        expected_ = std::make_unique<Jail>(expectedJail());
     } catch (const Error&) {
         return;  // open() meets the same fault and says so
     }
+}
+
+Jail NamespacesBackend::expectedJail() const {
+    Jail jail = freshJail(-1);
+    jail.waited = true;
+    // One that cannot be told has ended, which whoever takes it finds out.
+    const JailSetup common = toJail({}, {}, Network::kNone, {::geteuid(), ::getegid()}, config_);
+    if (config_.userManager.empty()) sendFrame(jail.control.get(), JailMessage::kExpect, encode(common));
+    return jail;
 }
 
 std::unique_ptr<Jail> NamespacesBackend::takeExpected() {
@@ -272,11 +293,49 @@ std::unique_ptr<JailSession> NamespacesBackend::sessionOver(Jail jail, const Lim
     return session;
 }
 
+namespace {
+
+// The caller's own layers and locks are the caller's to give, one sandbox at a time.
+bool canBeBuiltAhead(const JailSetup& setup) {
+    return !setup.hostNetwork && setup.routes.empty() && !setup.system && setup.images.empty() &&
+           std::all_of(setup.overlays.begin(), setup.overlays.end(),
+                       [](const JailOverlay& overlay) { return overlay.upper.empty(); });
+}
+
+}  // namespace
+
+std::unique_ptr<Sandbox> NamespacesBackend::takeBuilt(const JailSetup& setup) {
+    std::string plan = encode(setup);
+    std::unique_ptr<Sandbox> built;
+    if (ahead_->size() > 0) built = ahead_->take(plan, pool_->hostView());
+    ahead_->note(setup, std::move(plan));
+    return built;
+}
+
+// By the pool's own thread, while nobody asks.
+void NamespacesBackend::buildAhead() {
+    const std::uint64_t view = pool_->hostView();
+    const std::optional<JailSetup> setup = ahead_->wanted(view);
+    if (!setup) return;
+    try {
+        const Ground ground(*setup);  // looked at first: what changes meanwhile is found out
+        auto session = std::make_unique<JailSession>(takeJail(*setup, -1), pool_, setup->limits, umask_, clock_);
+        if (!session->setUp(*setup, config_.setupPatience)) ahead_->put(*setup, std::move(session), ground, view);
+    } catch (const Error&) {
+        return;  // whoever asks meets the same fault, and says so
+    }
+}
+
 std::unique_ptr<Sandbox> NamespacesBackend::open(const Workspace& workspace, const Limits& limits, Network network,
                                                  const Identity& identity) {
     const JailSetup setup = toJail(workspace, limits, network, identity, config_);
     // Asked here as well as in the jail: a refusal before anything is started says the same in the same words.
     if (const auto reason = objection(setup)) throw SetupError({"plan", EINVAL, *reason});
+    if (ahead_ && workspace.held < 0 && canBeBuiltAhead(setup))
+        if (auto built = takeBuilt(setup)) {
+            pool_->wasAsked();
+            return built;
+        }
     auto session = sessionOver(takeJail(setup, workspace.held), limits, network);
     std::optional<Failure> failed = session->setUp(setup, config_.setupPatience);
     if (failed && session->isLost()) {

@@ -12,6 +12,7 @@
 
 namespace gradus {
 
+class BuiltAhead;
 class JailPool;
 class SystemBackend;
 struct Jail;
@@ -25,6 +26,10 @@ struct NamespacesConfig {
     /// How many jails are kept between sandboxes, for an engine that opens many. None: each ends with its sandbox, as
     /// suits a program that soon ends itself.
     std::size_t pooled = 0;
+    /// How many sandboxes are built ahead for the plan that was asked for again and again; only beside pooled ones.
+    std::size_t builtAhead = 0;
+    /// How long nobody has asked for a sandbox before jails that ended are replaced.
+    Milliseconds poolQuiet{50};
     /// Socket of the user's systemd, which may hand out control groups to an ordinary user. Empty: nobody is asked.
     std::filesystem::path userManager;
     /// Who knows what a name of a network by name stands for. Empty: as the host's programs ask.
@@ -55,9 +60,22 @@ class NamespacesBackend final : public IsolationBackend {
     std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
                                   const Identity& identity) override;
 
+    /// What waits for the next sandbox, and how many that were built ahead were given away.
+    struct PoolCounts {
+        std::size_t jails = 0;
+        std::size_t built = 0;
+        std::size_t given = 0;
+    };
+    PoolCounts poolCounts() const;
+
   private:
     Jail freshJail(int held) const;
     std::unique_ptr<JailSession> sessionOver(Jail jail, const Limits& limits, const Network& network) const;
+    /// One that has its namespaces and its view of the host before there is a plan.
+    Jail expectedJail() const;
+    /// One that was built before, for the very same plan.
+    std::unique_ptr<Sandbox> takeBuilt(const JailSetup& setup);
+    void buildAhead();
     Jail takeJail(const JailSetup& setup, int held);
     std::unique_ptr<Jail> takeExpected();
 
@@ -65,6 +83,7 @@ class NamespacesBackend final : public IsolationBackend {
     const Clock& clock_;
     mode_t umask_;
     std::shared_ptr<JailPool> pool_;  ///< shared with the sandboxes that are open
+    std::unique_ptr<BuiltAhead> ahead_;
     std::mutex mutex_;
     std::unique_ptr<Jail> expected_;  ///< started ahead of its plan
     std::unique_ptr<SystemBackend> system_;

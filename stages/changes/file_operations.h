@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/file.h"
 
@@ -45,6 +47,12 @@ class FileOperations {
     virtual int setAttribute(int file, const std::string& name, std::string_view value) = 0;
     /// What was written to a file, or the names of a directory, survive a power cut.
     virtual int sync(int file) = 0;
+    struct SyncFault {
+        std::size_t file = 0;  ///< which of them
+        int error = 0;
+    };
+    /// The same for each of several; gives the first that failed. In their order, unless it can be done at once.
+    virtual std::optional<SyncFault> syncAll(const std::vector<int>& files);
     /// The same for all of the file system: for a directory whose mode does not let it be opened.
     virtual int syncFileSystem(int anyFile) = 0;
     /// A change that another program makes for us (git). `what` names it; `act` gives 0 or an errno.
@@ -68,6 +76,7 @@ class RealFileOperations final : public FileOperations {
     int setModified(int file, const timespec& time) override;
     int setAttribute(int file, const std::string& name, std::string_view value) override;
     int sync(int file) override;
+    std::optional<SyncFault> syncAll(const std::vector<int>& files) override;
     int syncFileSystem(int anyFile) override;
     int delegate(std::string_view what, const std::function<int()>& act) override;
 };

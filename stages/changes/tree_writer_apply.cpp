@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t kOwnerMayWrite = 0700;
 constexpr std::uint64_t kLongestLink = 4096;
+constexpr std::size_t kMostOpen = 64;
 
 bool isDirectory(const std::optional<Entry>& entry) { return entry && entry->type == EntryType::kDirectory; }
 bool hasContent(const std::optional<Entry>& entry) { return entry && entry->type != EntryType::kDirectory; }
@@ -76,15 +77,25 @@ void TreeWork::giveTo(int file, uid_t user, gid_t group, std::string_view path) 
 }
 
 void TreeWork::syncTouched() {
+    std::vector<FileDescriptor> open;
+    std::vector<std::string> paths;
+    const auto syncOpen = [&] {
+        std::vector<int> directories;
+        for (const FileDescriptor& directory : open) directories.push_back(directory.get());
+        if (const auto fault = files_.syncAll(directories)) throwFault("sync", paths[fault->file], fault->error);
+        open.clear();
+        paths.clear();
+    };
     for (const std::string& path : touched_) {
         Obstacle obstacle = Obstacle::kNone;
-        const FileDescriptor directory = root_.directory(path, O_RDONLY, obstacle);
-        if (directory)
-            must(files_.sync(directory.get()), "sync", path);
-        else if (obstacle == Obstacle::kDenied)
-            must(files_.syncFileSystem(root_.descriptor()), "sync", path);
-        // Gone: its own name is synced with the directory above it.
+        FileDescriptor directory = root_.directory(path, O_RDONLY, obstacle);
+        if (!directory && obstacle == Obstacle::kDenied) must(files_.syncFileSystem(root_.descriptor()), "sync", path);
+        if (!directory) continue;  // gone: its own name is synced with the directory above it
+        open.push_back(std::move(directory));
+        paths.push_back(path);
+        if (open.size() >= kMostOpen) syncOpen();
     }
+    syncOpen();
     touched_.clear();
 }
 

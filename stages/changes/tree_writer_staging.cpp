@@ -142,8 +142,15 @@ void Staging::finish() { flush(); }
 
 // Written first, synced together: the disk can then take them in one go.
 void Staging::flush() {
-    for (const Pending& pending : pending_)
-        if (pending.file) must(files_.sync(pending.file.get()), "sync a temporary for", pathOf(pending.change));
+    std::vector<int> files;
+    std::vector<std::size_t> changes;
+    for (const Pending& pending : pending_) {
+        if (!pending.file) continue;
+        files.push_back(pending.file.get());
+        changes.push_back(pending.change);
+    }
+    if (const auto fault = files_.syncAll(files))
+        throwFault("sync a temporary for", pathOf(changes[fault->file]), fault->error);
     for (const Pending& pending : pending_) {
         const std::string name = slot(pending.change);
         must(files_.move(directory_.get(), name + std::string(kPart), directory_.get(), name, Move::kNoReplace),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "stages/changes/git_objects.h"
 #include "stages/changes/git_work_tree.h"
@@ -55,23 +56,38 @@ Entry headEntry(const GitTreeItem& item, const KnownBlob& blob) {
     return {EntryType::kFile, item.isExecutable() ? 0755U : 0644U, blob.digest, blob.size};
 }
 
-bool isSame(const GitTreeItem& item, const FileScan& scan) {
-    const bool isLink = scan.entry.type == EntryType::kSymlink;
-    if (item.isLink() != isLink || item.id != scan.blob) return false;
-    return isLink || item.isExecutable() == ((scan.entry.mode & 0100) != 0);
+bool isSame(const GitTreeItem& item, const WorkTreeWalk::Found& found) {
+    const bool isLink = found.entry.type == EntryType::kSymlink;
+    if (item.isLink() != isLink || item.id != found.blob) return false;
+    return isLink || item.isExecutable() == ((found.entry.mode & 0100) != 0);
 }
 
-void forEachParent(const std::string& path, const auto& call) {
-    for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
-         slash = path.rfind('/', slash - 1))
-        call(path.substr(0, slash));
-}
+/// Directories, each with all that it lies in.
+class Ancestors {
+  public:
+    void addThoseOf(std::string_view path) {
+        // Files come by directory: most often it is the one of the last.
+        for (std::string_view above = parentOf(path); !above.empty() && above != last_; above = parentOf(above))
+            if (!all_.emplace(above).second) break;
+        last_ = parentOf(path);
+    }
+    bool contains(const std::string& directory) const { return all_.contains(directory); }
+
+  private:
+    static std::string_view parentOf(std::string_view path) {
+        const std::size_t slash = path.rfind('/');
+        return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+    }
+
+    std::unordered_set<std::string> all_;
+    std::string last_;
+};
 
 /// From a commit to the files.
 class Comparison {
   public:
     Comparison(const WorkTreeRequest& request, const GitObjects& git, HeadTree head, StatCache& cache)
-        : request_(request), git_(git), head_(std::move(head)), cache_(cache) {}
+        : request_(request), git_(git), head_(std::move(head)), seen_(head_.items().size()), cache_(cache) {}
 
     void run(BlobNaming naming, WorkTree& result) {
         WalkRequest walking{.root = request_.project, .excludesFile = request_.excludesFile, .naming = naming};
@@ -101,14 +117,18 @@ class Comparison {
         std::optional<Entry> after{};
     };
 
+    std::size_t numberOf(const GitTreeItem& item) const {
+        return static_cast<std::size_t>(&item - head_.items().data());
+    }
+
     void compare(WorkTreeWalk& walk, WorkTreeWalk::Found& found) {
         const GitTreeItem* item = head_.find(found.path);
-        forEachParent(found.path, [&](std::string parent) { filled_.insert(std::move(parent)); });
-        seen_.insert(found.path);
-        if (item != nullptr && item->isBlob() && isSame(*item, found.scan)) return;
-        const bool isStored = request_.keep == nullptr || request_.keep->refresh(found.scan.entry.digest);
-        if (!isStored) found.scan = walk.keep(found.path, *request_.keep);
-        Difference difference{.after = normalised(found.scan.entry)};
+        filled_.addThoseOf(found.path);
+        if (item != nullptr) seen_[numberOf(*item)] = true;
+        if (item != nullptr && item->isBlob() && isSame(*item, found)) return;
+        const bool isStored = request_.keep == nullptr || request_.keep->refresh(found.entry.digest);
+        if (!isStored) found.entry = walk.keep(found.path, *request_.keep).entry;
+        Difference difference{.after = normalised(found.entry)};
         if (item != nullptr && item->isBlob()) difference.item = item;
         difference.wasDirectory = item != nullptr && item->isDirectory();
         differences_[found.path] = difference;
@@ -116,9 +136,9 @@ class Comparison {
 
     // What the commit has and the walk did not see: gone, or left out on purpose.
     void judgeUnseen(WorkTreeWalk& walk, const GitTreeItem& item) {
-        if (item.isDirectory() || seen_.contains(item.path)) return;
+        if (item.isDirectory() || seen_[numberOf(item)]) return;
         const bool isLeftAlone = item.isSubmodule() || walk.isSkipped(item.path);
-        if (isLeftAlone) return forEachParent(item.path, [&](std::string parent) { left_.insert(std::move(parent)); });
+        if (isLeftAlone) return left_.addThoseOf(item.path);
         if (pathFault(item.path)) return;  // said by the walk where it is there
         Difference difference{.item = &item};
         if (filled_.contains(item.path)) difference.after = Entry{EntryType::kDirectory, kDirectoryMode, {}, 0};
@@ -180,10 +200,10 @@ class Comparison {
     const WorkTreeRequest& request_;
     const GitObjects& git_;
     HeadTree head_;
+    std::vector<bool> seen_;  ///< of the commit's items
     StatCache& cache_;
-    std::set<std::string> seen_;
-    std::set<std::string> filled_;  ///< directories that hold a file of the walk
-    std::set<std::string> left_;    ///< directories of the commit that hold what is left alone
+    Ancestors filled_;  ///< directories that hold a file of the walk
+    Ancestors left_;    ///< directories of the commit that hold what is left alone
     std::map<std::string, Difference> differences_;
 };
 
@@ -201,12 +221,12 @@ void readManifest(const WorkTreeRequest& request, StatCache& cache, WorkTree& re
             items.push_back({path, {EntryType::kDirectory, mode, {}, 0}});
     }
     for (WorkTreeWalk::Found& found : walk.files()) {
-        if (found.scan.isFile() && (found.scan.info.st_mode & 07000) != 0) {
+        if (S_ISREG(found.mode) && (found.mode & 07000) != 0) {
             result.notes.push_back(fmt::format("{}: left out, as it has a set-user-ID, set-group-ID or sticky bit",
                                                printable(found.path)));
             continue;
         }
-        items.push_back({std::move(found.path), found.scan.entry});
+        items.push_back({std::move(found.path), found.entry});
     }
     result.notes.insert(result.notes.end(), walk.notes().begin(), walk.notes().end());
     result.manifest = Manifest(std::move(items));

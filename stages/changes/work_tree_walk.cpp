@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <thread>
 
 #include "stages/changes/base_view.h"
 #include "stages/changes/git_work_tree.h"
@@ -19,6 +21,8 @@ namespace {
 
 constexpr std::string_view kGit = ".git";
 constexpr std::string_view kRules = ".gitignore";
+// The kernel's share of a look is divided well by a few; more would mostly wait for the same locks.
+constexpr std::size_t kMostThreads = 4;
 
 std::string join(const std::string& directory, const std::string& name) {
     return directory.empty() ? name : directory + '/' + name;
@@ -26,6 +30,11 @@ std::string join(const std::string& directory, const std::string& name) {
 
 bool hasName(const std::vector<DirectoryItem>& items, std::string_view name) {
     return std::any_of(items.begin(), items.end(), [&](const DirectoryItem& item) { return item.name == name; });
+}
+
+std::size_t otherThreads() {
+    const std::size_t cores = std::max<std::size_t>(std::thread::hardware_concurrency(), 1);
+    return std::min(cores, kMostThreads) - 1;
 }
 
 FileDescriptor openOrThrow(int root, const std::string& path) {
@@ -44,17 +53,32 @@ WorkTreeWalk::WorkTreeWalk(const WalkRequest& request, StatCache& cache)
       ignored_(request.root, request.excludesFile) {}
 
 void WorkTreeWalk::run() {
+    looking_.emplace(otherThreads(), [this](Batch& batch) { takeAll(batch); });
     waiting_.push_back({.scope = ignored_.outermost()});
     while (!waiting_.empty()) {
         const Place place = std::move(waiting_.back());
         waiting_.pop_back();
         visit(place);
     }
+    looking_->finish();
+    gather();
     std::sort(notes_.begin(), notes_.end());
 }
 
+void WorkTreeWalk::gather() {
+    std::size_t count = 0;
+    for (const Batch& batch : batches_) count += batch.found.size();
+    files_.reserve(count);
+    for (Batch& batch : batches_) {
+        if (batch.fault) std::rethrow_exception(batch.fault);
+        std::move(batch.found.begin(), batch.found.end(), std::back_inserter(files_));
+        std::move(batch.notes.begin(), batch.notes.end(), std::back_inserter(notes_));
+    }
+    batches_.clear();
+}
+
 void WorkTreeWalk::visit(const Place& place) {
-    const FileDescriptor directory = openOrThrow(root_.get(), place.path);
+    FileDescriptor directory = openOrThrow(root_.get(), place.path);
     if (!directory) return;  // gone, or something else by now: no directory, then
     std::vector<DirectoryItem> items;
     if (const int error = listDirectory(directory.get(), 0, items); error != 0)
@@ -68,7 +92,11 @@ void WorkTreeWalk::visit(const Place& place) {
     if (scope != IgnoredPaths::kNone && hasName(items, kRules))
         if (const auto rules = readPlainFile(directory.get(), std::string(kRules), IgnoredPaths::kRulesCap))
             scope = ignored_.within(scope, place.path, *rules);
-    for (const DirectoryItem& item : items) judge(place, scope, directory.get(), item);
+    Batch batch{.path = place.path, .directory = std::move(directory), .known = nullptr, .wanted = {}};
+    for (const DirectoryItem& item : items) judge(place, scope, item, batch);
+    if (batch.wanted.empty()) return;
+    batch.known = &cache_.directory(place.path);
+    looking_->add(batches_.emplace_back(std::move(batch)));
 }
 
 bool WorkTreeWalk::isRepositoryOfItsOwn(const Place& place, const std::vector<DirectoryItem>& items) const {
@@ -78,7 +106,7 @@ bool WorkTreeWalk::isRepositoryOfItsOwn(const Place& place, const std::vector<Di
     return tree && tree->root == here;
 }
 
-void WorkTreeWalk::judge(const Place& place, IgnoredPaths::Scope scope, int directory, const DirectoryItem& item) {
+void WorkTreeWalk::judge(const Place& place, IgnoredPaths::Scope scope, const DirectoryItem& item, Batch& batch) {
     if (item.name == kGit) return;
     std::string path = join(place.path, item.name);
     if (request_.tracked.isSubmodule(path))
@@ -90,7 +118,8 @@ void WorkTreeWalk::judge(const Place& place, IgnoredPaths::Scope scope, int dire
     if (const auto fault = pathFault(path))
         return notes_.push_back(
             fmt::format("{}: left out, as a change cannot have that name: {}", printable(path), *fault));
-    take(directory, item.name, path, excluded || request_.tracked.has(path));
+    const bool mustBeRead = excluded || request_.tracked.has(path);
+    batch.wanted.push_back({std::move(path), mustBeRead});
 }
 
 void WorkTreeWalk::judgeDirectory(const Place& place, IgnoredPaths::Scope scope, const std::string& path) {
@@ -102,21 +131,34 @@ void WorkTreeWalk::judgeDirectory(const Place& place, IgnoredPaths::Scope scope,
     waiting_.push_back(std::move(below));
 }
 
-void WorkTreeWalk::take(int directory, const std::string& name, const std::string& path, bool isTracked) {
+void WorkTreeWalk::takeAll(Batch& batch) const {
+    try {
+        batch.found.reserve(batch.wanted.size());
+        for (const Batch::Wanted& wanted : batch.wanted) take(wanted, batch);
+    } catch (...) {
+        batch.fault = std::current_exception();
+    }
+    batch.directory = FileDescriptor();
+    batch.wanted = {};
+}
+
+void WorkTreeWalk::take(const Batch::Wanted& wanted, Batch& batch) const {
+    const std::string& path = wanted.path;
+    const char* const name = path.c_str() + (batch.path.empty() ? 0 : batch.path.size() + 1);
     struct stat info {};
-    if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) return;
-    if (auto known = cache_.find(path, info, request_.naming)) {
-        files_.push_back({path, std::move(*known)});
+    if (::fstatat(batch.directory.get(), name, &info, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) return;
+    if (auto known = batch.known->find(name, info, request_.naming)) {
+        batch.found.push_back({path, known->entry, std::move(known->blob), info.st_mode});
         return;
     }
     const timespec since = fileSystemNow();
     try {
-        FileScan scan = scanFile(directory, name, path, {.blob = request_.naming});
-        cache_.remember(path, scan, since);
-        files_.push_back({path, std::move(scan)});
+        FileScan scan = scanFile(batch.directory.get(), name, path, {.blob = request_.naming});
+        batch.known->remember(name, scan, since);
+        batch.found.push_back({path, scan.entry, std::move(scan.blob), scan.info.st_mode});
     } catch (const Error& e) {
-        if (isTracked || e.code() == ErrorCode::kBusy) throw;
-        notes_.push_back(fmt::format("{}: left out: {}", printable(path), e.what()));
+        if (wanted.isTracked || e.code() == ErrorCode::kBusy) throw;
+        batch.notes.push_back(fmt::format("{}: left out: {}", printable(path), e.what()));
     }
 }
 

@@ -1,15 +1,18 @@
 #pragma once
 
+#include <deque>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "stages/changes/directory_listing.h"
 #include "stages/changes/file_scan.h"
 #include "stages/changes/ignored_paths.h"
+#include "stages/changes/side_by_side.h"
 #include "stages/changes/stat_cache.h"
 #include "store/file.h"
 
@@ -30,7 +33,8 @@ struct WalkRequest {
 };
 
 /// Every file and link of a directory that git would not ignore, with its digest; `.git` and repositories inside are
-/// left out. Directories wait in a list and are opened one at a time, from the root and through no link.
+/// left out. Directories wait in a list and are opened one at a time, from the root and through no link; of a large
+/// tree the files are looked at by several threads.
 class WorkTreeWalk {
   public:
     WorkTreeWalk(const WalkRequest& request, StatCache& cache);
@@ -38,7 +42,9 @@ class WorkTreeWalk {
 
     struct Found {
         std::string path;
-        FileScan scan;
+        Entry entry;
+        std::string blob;  ///< git's name for the content, if asked for
+        mode_t mode = 0;   ///< with its type and all bits
     };
     std::vector<Found>& files() { return files_; }  ///< in no order
     /// Every directory that was entered and its permissions.
@@ -55,11 +61,29 @@ class WorkTreeWalk {
         bool onlyTracked = false;  ///< below something excluded
     };
 
+    /// The files of one directory, and what came of looking at them.
+    struct Batch {
+        std::string path;
+        FileDescriptor directory;
+        StatCache::Directory* known = nullptr;
+        struct Wanted {
+            std::string path;
+            bool isTracked = false;  ///< it must be readable
+        };
+        std::vector<Wanted> wanted;
+        std::vector<Found> found{};
+        std::vector<std::string> notes{};
+        std::exception_ptr fault{};
+    };
+
     void visit(const Place& place);
     bool isRepositoryOfItsOwn(const Place& place, const std::vector<DirectoryItem>& items) const;
-    void judge(const Place& place, IgnoredPaths::Scope scope, int directory, const DirectoryItem& item);
+    void judge(const Place& place, IgnoredPaths::Scope scope, const DirectoryItem& item, Batch& batch);
     void judgeDirectory(const Place& place, IgnoredPaths::Scope scope, const std::string& path);
-    void take(int directory, const std::string& name, const std::string& path, bool isTracked);
+    /// On any thread: touches the batch alone.
+    void takeAll(Batch& batch) const;
+    void take(const Batch::Wanted& wanted, Batch& batch) const;
+    void gather();
     bool isTracked(const std::string& path) { return request_.tracked.has(path) || ignored_.isTracked(path); }
 
     const WalkRequest& request_;
@@ -67,6 +91,8 @@ class WorkTreeWalk {
     FileDescriptor root_;
     IgnoredPaths ignored_;
     std::vector<Place> waiting_;
+    std::deque<Batch> batches_;
+    std::optional<SideBySide<Batch>> looking_;
     std::vector<Found> files_;
     std::map<std::string, std::uint32_t> directories_;
     std::vector<std::string> notes_;

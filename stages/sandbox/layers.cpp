@@ -273,7 +273,13 @@ void Layers::placeFrom(const fs::path& source, std::int64_t layer) const {
 }
 
 std::string Layers::flaw(std::int64_t layer) const {
-    if (std::string found = flawOf(root_, true); !found.empty()) return found;
+    std::string found = placeFlaw();
+    return found.empty() ? ownFlaw(layer) : found;
+}
+
+std::string Layers::placeFlaw() const { return flawOf(root_, true); }
+
+std::string Layers::ownFlaw(std::int64_t layer) const {
     const fs::path path = place(layer);
     if (std::string found = flawOf(path, true); !found.empty()) return found;
     const bool bounded = isRegular(path / "image");

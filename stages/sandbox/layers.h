@@ -73,6 +73,9 @@ class Layers {
     bool isWhole(std::int64_t layer) const;
     /// Why it is not; nothing if it is.
     std::string flaw(std::int64_t layer) const;
+    /// The same in two: what all of them lie in, and one by itself.
+    std::string placeFlaw() const;
+    std::string ownFlaw(std::int64_t layer) const;
 
     /// Out of the way at once; the time it takes to delete is for emptyTrash() to spend. False if it was not there.
     bool discard(std::int64_t layer) const;

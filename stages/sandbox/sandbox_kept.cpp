@@ -78,8 +78,10 @@ void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const H
     if (chain.size() == 2 && chain[1].frozen && !all.isWhole(chain[1].id)) all.placeMerged(chain[0].id, chain[1].id);
     // What a failed check left was recorded and not placed: it is still where it was copied to, in the one below.
     if (chain.size() == 2 && chain[1].frozen && !all.isWhole(chain[0].id)) all.placeNext(chain[1].id, chain[0].id);
+    const std::string common = all.placeFlaw();
     for (auto layer = chain.rbegin(); layer != chain.rend(); ++layer) {
-        const std::string flaw = known.contains(layer->id) ? "" : all.flaw(layer->id);
+        const std::string own = known.contains(layer->id) || !common.empty() ? "" : all.ownFlaw(layer->id);
+        const std::string& flaw = common.empty() ? own : common;
         if (flaw.empty()) continue;
         if (layer->used)
             throw Error(ErrorCode::kDamaged, "sandbox s{} cannot be used: {}", chain.front().sandbox, flaw)

@@ -6,9 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "store/file.h"
 #include "tests/plugins/sandbox_fixture.h"
@@ -39,6 +43,17 @@ class Pooled : public SandboxTest {
             if (name == "net") return inode;
         return 0;
     }
+
+    static std::set<pid_t> pidsOf(pid_t parent) {
+        std::set<pid_t> all;
+        const fs::path tasks = "/proc/" + std::to_string(parent) + "/task";
+        for (const auto& task : fs::directory_iterator(tasks)) {
+            std::ifstream children(task.path() / "children");
+            for (pid_t child = 0; children >> child;) all.insert(child);
+        }
+        return all;
+    }
+    static std::size_t childrenOf(pid_t parent) { return pidsOf(parent).size(); }
 
     SystemClock clock_;
     std::unique_ptr<NamespacesBackend> pool_;
@@ -100,6 +115,153 @@ TEST_F(Pooled, ANewMountOfTheHostIsSeen) {
     ::umount(shown.c_str());
     fs::remove(shown);
     EXPECT_EQ(outcome.out.text(), "inside\n") << describe(outcome);
+}
+
+// Who replaces a file takes away what covers it, in every mount namespace.
+TEST_F(Pooled, WhatIsAlwaysHiddenStaysSoWhenItIsReplaced) {
+    if (!isRoot()) GTEST_SKIP() << "only root can mount";
+    const HostProject project(someone());
+    const fs::path place = "/etc/security";
+    if (!fs::is_directory(place)) GTEST_SKIP() << "there is no " << place;
+    ASSERT_EQ(::mount("none", place.c_str(), "tmpfs", 0, "size=64k"), 0);
+    const auto put = [&](const std::string& text) {
+        std::ofstream(place / "new") << text;
+        fs::rename(place / "new", place / "opasswd");
+    };
+    put("first secret\n");
+    const Outcome first = runPooled(project, shell("wc -c < /etc/security/opasswd"));
+    put("second secret\n");
+    const Outcome second = runPooled(project, shell("wc -c < /etc/security/opasswd"));
+    ::umount(place.c_str());
+    EXPECT_EQ(first.out.text(), "0\n") << describe(first);
+    EXPECT_EQ(second.out.text(), "0\n") << describe(second);
+}
+
+TEST_F(Pooled, KeepsNoMoreThanItMay) {
+    const HostProject project(someone());
+    pool_ = std::make_unique<NamespacesBackend>(NamespacesConfig{.jail = GRADUS_JAIL, .pooled = 2}, clock_);
+    std::vector<std::unique_ptr<Sandbox>> sandboxes;
+    for (int i = 0; i < 4; ++i) sandboxes.push_back(pool_->open(workspaceOf(project), {}, Network::kNone, someone()));
+    EXPECT_EQ(childrenOf(::getpid()), 4U);
+    sandboxes.clear();
+    EXPECT_EQ(childrenOf(::getpid()), 2U);
+}
+
+TEST_F(Pooled, ReplacesWhatEndedOnceNobodyAsks) {
+    const HostProject project(someone());
+    pool_ = std::make_unique<NamespacesBackend>(
+        NamespacesConfig{.jail = GRADUS_JAIL, .pooled = 1, .poolQuiet = Milliseconds(1)}, clock_);
+    // A network that was used is not passed on: that jail ends.
+    auto sandbox = pool_->open(workspaceOf(project), {}, Network::kNone, someone());
+    const std::set<pid_t> before = pidsOf(::getpid());
+    const Outcome first = sandbox->run(guest({"loopback"}));
+    sandbox.reset();
+    const auto isReplaced = [&] {
+        const std::set<pid_t> now = pidsOf(::getpid());
+        return pool_->poolCounts().jails == 1 && now.size() == 1 && now != before;
+    };
+    for (int look = 0; look < 2000 && !isReplaced(); ++look) std::this_thread::sleep_for(Milliseconds(5));
+    ASSERT_TRUE(isReplaced());
+    const std::set<pid_t> waiting = pidsOf(::getpid());
+    const Outcome second = runPooled(project, shell("true"));
+    EXPECT_EQ(second.verdict, Verdict::kOk) << describe(second);
+    EXPECT_EQ(pidsOf(::getpid()), waiting) << "the one that waited was not used";
+    EXPECT_NE(network(first), network(second));
+}
+
+class BuiltAheadOnes : public Pooled {
+  protected:
+    void SetUp() override {
+        Pooled::SetUp();
+        pool_ = std::make_unique<NamespacesBackend>(
+            NamespacesConfig{.jail = GRADUS_JAIL, .pooled = 1, .builtAhead = 1, .poolQuiet = Milliseconds(1)}, clock_);
+    }
+    void awaitBuilt() {
+        for (int look = 0; look < 2000 && pool_->poolCounts().built == 0; ++look)
+            std::this_thread::sleep_for(Milliseconds(5));
+        ASSERT_EQ(pool_->poolCounts().built, 1U);
+    }
+};
+
+TEST_F(BuiltAheadOnes, AreGivenAwayForTheSamePlanAndShowTheFilesAsTheyAre) {
+    const HostProject project(someone());
+    EXPECT_EQ(runPooled(project, shell("true")).verdict, Verdict::kOk);
+    EXPECT_EQ(runPooled(project, shell("echo x > mark", project.path())).verdict, Verdict::kOk);
+    awaitBuilt();
+    project.write("src/main.c", "edited since\n");
+    const auto sandbox = pool_->open(workspaceOf(project), {}, Network::kNone, someone());
+    EXPECT_EQ(sandbox->run(shell("cat src/main.c; ls mark", project.path())).out.text(), "edited since\n");
+    EXPECT_EQ(pool_->poolCounts().given, 1U);
+}
+
+TEST_F(BuiltAheadOnes, AreNotGivenToAnotherPlan) {
+    const HostProject first(someone());
+    const HostProject second(someone());
+    runPooled(first, shell("true"));
+    runPooled(first, shell("true"));
+    awaitBuilt();
+    EXPECT_EQ(pool_->poolCounts().given, 0U);
+    const Outcome outcome = runPooled(second, shell("pwd; ls -d " + first.path().native(), second.path()));
+    EXPECT_EQ(outcome.out.text(), second.path().native() + "\n" + first.path().native() + "\n") << describe(outcome);
+    Limits limits = limitsOf({{LimitName::kTasks, 10}});
+    EXPECT_EQ(runPooled(first, guest({"fork", "30"}), limits).out.text(), "9 Resource temporarily unavailable\n");
+}
+
+TEST_F(BuiltAheadOnes, AreDroppedWhenTheBaseMoved) {
+    const HostProject project(someone());
+    const fs::path other = project.path().native() + "-other";
+    runPooled(project, shell("true"));
+    runPooled(project, shell("true"));
+    awaitBuilt();
+    // Another directory in its place: the one that waits shows the old one.
+    fs::rename(project.path(), other);
+    fs::create_directory(project.path());
+    std::ofstream(project.path() / "fresh") << "fresh";
+    fs::permissions(project.path(), fs::perms(0777));
+    const Outcome outcome = runPooled(project, shell("ls", project.path()));
+    EXPECT_EQ(pool_->poolCounts().given, 0U);
+    fs::remove_all(other);
+    EXPECT_EQ(outcome.out.text(), "fresh\n") << describe(outcome);
+}
+
+TEST_F(BuiltAheadOnes, GoWithTheirPool) {
+    const HostProject project(someone());
+    runPooled(project, shell("true"));
+    runPooled(project, shell("true"));
+    awaitBuilt();
+    pool_.reset();  // what is left is counted by TearDown
+    EXPECT_TRUE(pidsOf(::getpid()).empty());
+}
+
+// The long form goes on for ten thousand. What is left at the end is counted by TearDown.
+TEST_F(Pooled, ManyRunsLeakNothing) {
+    const bool isLong = std::getenv("GRADUS_LONG") != nullptr;
+    const int runs = isLong ? 10'000 : 300;
+    const HostProject project(someone());
+    pool_ = std::make_unique<NamespacesBackend>(NamespacesConfig{.jail = GRADUS_JAIL, .pooled = 4}, clock_);
+    Command command;
+    command.arguments = {"/bin/true"};
+    std::atomic<int> left = 0;
+    std::atomic<int> failed = 0;
+    const auto work = [&] {
+        while (left.fetch_sub(1) > 0) {
+            const auto sandbox = pool_->open(workspaceOf(project), {}, Network::kNone, someone());
+            if (sandbox->run(command).verdict != Verdict::kOk) ++failed;
+        }
+    };
+    const auto rounds = [&](int count) {
+        left = count;
+        std::vector<std::jthread> workers;
+        for (int i = 0; i < 4; ++i) workers.emplace_back(work);
+    };
+    rounds(runs / 10);
+    const HostCounts warm = countHost();
+    rounds(runs - runs / 10);
+    EXPECT_EQ(failed, 0);
+    const HostCounts after = countHost();
+    EXPECT_EQ(after.processes, warm.processes);
+    EXPECT_LE(after.descriptors, warm.descriptors + 8) << "four sandboxes may be on their way down";
+    EXPECT_EQ(after.cgroups, warm.cgroups);
 }
 
 TEST_F(Pooled, AKilledJailIsReplaced) {

@@ -1,6 +1,7 @@
 #include "stages/changes/work_tree.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -121,9 +122,48 @@ TEST_F(WorkTreeTest, ReadsAnUnchangedFileOnlyOnce) {
     struct stat info {};
     ASSERT_EQ(::stat((project / "a").c_str(), &info), 0);
     StatCache cache(rig.scratch / "cache");
-    EXPECT_TRUE(cache.find("a", info, BlobNaming::kSha1));
+    EXPECT_TRUE(cache.directory("").find("a", info, BlobNaming::kSha1));
     info.st_ctim.tv_nsec ^= 1;
-    EXPECT_FALSE(cache.find("a", info, BlobNaming::kSha1));
+    EXPECT_FALSE(cache.directory("").find("a", info, BlobNaming::kSha1));
+}
+
+// Enough directories for several threads: what they find is what one would.
+TEST_F(WorkTreeTest, TellsTheSameOfALargeTreeWhetherItIsKnownOrNot) {
+    constexpr int kDirectories = 200;
+    for (int i = 0; i < 5 * kDirectories; ++i)
+        rig.put(fmt::format("d{}/e/f{}", i % kDirectories, i), std::to_string(i));
+    commit();
+    for (int i = 0; i < kDirectories; i += 7) rig.put(fmt::format("d{}/e/f{}", i, i), "edited");
+    fs::remove(project / "d3/e/f3");
+    rig.put("d5/e/new", "new");
+    letTheClockTick();
+    const WorkTree first = read();
+    EXPECT_EQ(first.differences.changes().size(), 31U);
+    EXPECT_EQ(read().differences.digest(), first.differences.digest());
+    // Names that come in another order than the last time, and one that went.
+    fs::rename(project / "d9/e/f9", project / "d9/e/a9");
+    fs::rename(project / "d9/e/a9", project / "d9/e/f9");
+    fs::remove(project / "d10/e/f10");
+    const WorkTree known = read();
+    fs::remove(rig.scratch / "cache");
+    EXPECT_EQ(read().differences.digest(), known.differences.digest());
+    EXPECT_EQ(known.differences.changes().size(), 32U);
+}
+
+TEST_F(WorkTreeTest, WritesTheCacheOnlyWhereThatSavesMore) {
+    for (int i = 0; i < 200; ++i) rig.put(fmt::format("d{}/f{}", i % 10, i), std::to_string(i));
+    commit();
+    letTheClockTick();
+    read();
+    const auto written = fs::last_write_time(rig.scratch / "cache");
+    rig.put("d1/one", "one");
+    letTheClockTick();
+    read();
+    EXPECT_EQ(fs::last_write_time(rig.scratch / "cache"), written);
+    for (int i = 0; i < 50; ++i) rig.put(fmt::format("d2/more{}", i), "more");
+    letTheClockTick();
+    read();
+    EXPECT_NE(fs::last_write_time(rig.scratch / "cache"), written);
 }
 
 TEST_F(WorkTreeTest, ReadsARacilyCleanFileAgain) {
