@@ -88,7 +88,7 @@ void projectStageAdopted(Sql& sql, const Event& event) {
         "insert into stage_state (project, stage, promotion, tree, seq) values (?, ?, null, ?, ?) on conflict "
         "(project, stage) do update set promotion = null, tree = excluded.tree, stuck = null, attention = null, "
         "seq = excluded.seq",
-        event.project, event.stage, event.fields.digest("tree"), event.seq);
+        event.project, event.stage, event.fields.optionalDigest("tree"), event.seq);
 }
 
 }  // namespace gradus

@@ -69,7 +69,8 @@ class Writer : public Records {
     void movePromotion(const PromotionStep& step, ActorId by);
     void recordCheck(const CheckResult& result, ActorId by);
     /// What is there becomes what the stage holds; whatever closed it is over.
-    void adoptStage(std::int64_t project, const std::string& stage, const Digest& tree, ActorId by);
+    /// Without a tree: nothing is there any more.
+    void adoptStage(std::int64_t project, const std::string& stage, const std::optional<Digest>& tree, ActorId by);
     /// Takes an event's free text away for good, leaving its hash in the chain.
     void redact(std::int64_t seq, ActorId by);
 

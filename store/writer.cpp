@@ -22,6 +22,7 @@ std::int64_t nextId(Sql& sql, std::string_view statement) { return sql.number(st
 EventFields submissionFields(const Submission& submission) {
     EventFields fields;
     fields.set("change-set", submission.changeSet).set("base", submission.base).set("patch", submission.patch);
+    if (submission.fromWorkTree) fields.set("from", "worktree");
     fields.setIfPresent("sponsor", submission.sponsor);
     return fields;
 }
@@ -179,13 +180,13 @@ void Writer::recordCheck(const CheckResult& result, ActorId by) {
     record(std::move(draft));
 }
 
-void Writer::adoptStage(std::int64_t project, const std::string& stage, const Digest& tree, ActorId by) {
+void Writer::adoptStage(std::int64_t project, const std::string& stage, const std::optional<Digest>& tree, ActorId by) {
     EventDraft draft;
     draft.kind = EventKind::kStageAdopted;
     draft.actor = by;
     draft.project = project;
     draft.stage = stage;
-    draft.fields.set("tree", tree);
+    draft.fields.setIfPresent("tree", tree);
     record(std::move(draft));
 }
 

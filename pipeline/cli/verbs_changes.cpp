@@ -322,6 +322,8 @@ Result rebase(Service& service, Context& context) {
         result.text = fmt::format("{}: nothing moved, it fits as it is\n", handle);
     else if (report.merge.merged.empty())
         result.text = fmt::format("{}: all of it is there already\n", handle);
+    else if (!report.revised && !dryRun)
+        result.text = fmt::format("{}: nothing that it needs moved; the rest of it is there already\n", handle);
     else
         result.text =
             fmt::format("{}  {}\n{}", report.revised ? handle : "dry run", printable(report.change.title.value_or("")),

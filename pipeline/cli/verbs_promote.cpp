@@ -389,10 +389,15 @@ Result adopt(Service& service, Context& context) {
             .data = {{"stage", stage}, {"directory", target}},
             .text = fmt::format("would take what is in {} as what {} holds\n", printable(target), printable(stage))};
     }
-    const HeldTree held = engine.adopt(stage);
-    return {.data = {{"stage", stage}, {"directory", held.directory.native()}, {"tree", held.digest.hex()}},
+    const auto held = engine.adopt(stage);
+    if (!held)
+        return {.data = {{"stage", stage}, {"directory", nullptr}, {"tree", nullptr}},
+                .text = fmt::format("{} holds nothing from now on: what it held on record is not there any more\n",
+                                    printable(stage)),
+                .next = {"gradus promote --to " + stage}};
+    return {.data = {{"stage", stage}, {"directory", held->directory.native()}, {"tree", held->digest.hex()}},
             .text = fmt::format("{} holds what is in {} from now on\n", printable(stage),
-                                printable(held.directory.native())),
+                                printable(held->directory.native())),
             .next = {"gradus status"}};
 }
 

@@ -458,8 +458,10 @@ Drive::Next Drive::apply(const Footing& footing) {
 
 void Drive::tidyTarget() {
     std::vector<Checkpoint> needed;
+    const std::string target = target_->identity().canonical;
     for (const Promotion& promotion : parts_.store.records().takeable(project_.id, stage_.name))
-        needed.push_back(checkpointOf(promotion));
+        // What went into another target, by whatever driver, is nothing that this one could know.
+        if (promotion.target == target) needed.push_back(checkpointOf(promotion));
     target_->tidy(needed);
 }
 

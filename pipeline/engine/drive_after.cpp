@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "pipeline/engine/drive.h"
+#include "pipeline/engine/ground.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
@@ -117,6 +118,7 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
 StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason, const UndoWish& wish) {
     take(promotion.id);
     report_.promotion = *parts_.store.records().promotion(promotion.id);
+    requireTargetOf(report_.promotion, *target_);
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                              {.patience = parts_.targetPatience, .takeOver = false});
     const Checkpoint checkpoint = checkpointOf(report_.promotion);
@@ -127,6 +129,7 @@ StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason,
 }
 
 StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>& failure, const UndoWish& wish) {
+    requireTargetOf(promotion, *target_);
     Footing footing;
     footing.change = *parts_.store.records().change(promotion.change, promotion.revision);
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
@@ -189,6 +192,7 @@ std::optional<StageReport> Drive::recover(const Promotion& promotion) {
     if (!seize(promotion.id)) return std::nullopt;
     report_.promotion = *parts_.store.records().promotion(promotion.id);
     if (isFinal(report_.promotion.state)) return report_;
+    requireTargetOf(report_.promotion, *target_);
     if (report_.promotion.target)
         lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                                  {.patience = parts_.targetPatience, .takeOver = false});

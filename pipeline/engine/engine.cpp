@@ -31,6 +31,16 @@ Promotion promotionOf(const Records& records, std::int64_t id) {
     throw Error(ErrorCode::kNotFound, "there is no promotion p{}", id).hint("see `gradus status`");
 }
 
+// Something is there if it can be taken, or if only a person can tell what it is.
+bool isGone(const StageDriver& driver, const StageState& state) {
+    if (!state.promotion && !state.tree && !state.stuck) return false;
+    try {
+        return !driver.shown().has_value();
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 bool isParked(const Promotion& promotion) { return promotion.state == State::kWaiting; }
 
 }  // namespace
@@ -41,7 +51,7 @@ Engine::~Engine() = default;
 StageReport Engine::enter(std::int64_t change, const std::string& stage, PromoteWish& wish,
                           const EngineProgress& progress, std::stop_token cancel) {
     if (!wish.recheck || wish.rechecked.contains(stage))
-        if (const auto there = standingIn(project_, parts_.store.records(), change, stage)) {
+        if (const auto there = stillIn(change, stageNamed(project_, stage))) {
             endWaiting(*there);
             return {.promotion = *there, .already = true};
         }
@@ -52,6 +62,20 @@ StageReport Engine::enter(std::int64_t change, const std::string& stage, Promote
     StageReport report = drive.enter(change);
     if (report.promotion.state != State::kWaiting) wish.rechecked.insert(stage);
     return report;
+}
+
+// People switch branches, and tidy up. What is not there any more comes in again; what was edited since is theirs.
+std::optional<Promotion> Engine::stillIn(std::int64_t change, const Stage& stage) {
+    auto there = standingIn(project_, parts_.store.records(), change, stage.name);
+    if (!there || !there->checkpoint) return there;
+    const auto driver = parts_.driver(stage, {});
+    if (*there->target != driver->identity().canonical) return std::nullopt;
+    const auto shown = driver->shown();
+    if (!shown) return std::nullopt;
+    const auto row = parts_.store.records().change(change);
+    const ChangeSet wanted = readChanges(parts_.objects, row->changeSet);
+    const MergeResult merge = mergeOnto(wanted, DirectoryReader(*shown), parts_.objects);
+    return merge.conflicts.empty() && !merge.merged.empty() ? std::nullopt : there;
 }
 
 Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
@@ -90,7 +114,7 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
     for (const Stage& stage : project_.pipeline.stages) {
         const Ground ground = groundOf(project_, parts_, stage, change);
         StagePlan plan{.stage = stage.name};
-        plan.already = standingIn(project_, parts_.store.records(), change, stage.name).has_value();
+        plan.already = stillIn(change, stage).has_value();
         plan.seeds = ground.seed.has_value();
         plan.changes = ground.merge.merged;
         plan.mergedPaths = ground.merge.mergedPaths;
@@ -214,7 +238,7 @@ std::filesystem::path Engine::targetOf(const std::string& name) const {
     return path.empty() ? project_.root : (project_.root / path).lexically_normal();
 }
 
-HeldTree Engine::adopt(const std::string& name) {
+std::optional<HeldTree> Engine::adopt(const std::string& name) {
     const Stage& stage = stageNamed(project_, name);
     const auto driver = parts_.driver(stage, {});
     TargetClaim claim;
@@ -224,9 +248,12 @@ HeldTree Engine::adopt(const std::string& name) {
     claim.stage = name;
     const TargetLock lock = TargetLock::take(driver->identity(), claim, parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});
-    HeldTree held = driver->adopt();
-    parts_.store.write(
-        [&](Writer& writer) { writer.adoptStage(project_.id, name, held.digest, writer.actor(parts_.actor)); });
+    std::optional<HeldTree> held;
+    if (!isGone(*driver, parts_.store.records().stageState(project_.id, name))) held = driver->adopt();
+    parts_.store.write([&](Writer& writer) {
+        writer.adoptStage(project_.id, name, held ? std::optional(held->digest) : std::nullopt,
+                          writer.actor(parts_.actor));
+    });
     return held;
 }
 

@@ -245,8 +245,8 @@ class Engine {
     MonitorReport lookWhereDue(const EngineProgress& progress, const std::stop_token& cancel);
     /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
     Promotion cancel(std::int64_t promotion);
-    /// What is there becomes what the stage holds.
-    HeldTree adopt(const std::string& stage);
+    /// What is there becomes what the stage holds; nothing, if something is on record and nothing is there any more.
+    std::optional<HeldTree> adopt(const std::string& stage);
     /// Where that lies: its directory, or the project where it has none of its own.
     std::filesystem::path targetOf(const std::string& stage) const;
 
@@ -256,6 +256,8 @@ class Engine {
   private:
     StageReport enter(std::int64_t change, const std::string& stage, PromoteWish& wish, const EngineProgress& progress,
                       std::stop_token cancel);
+    /// The promotion that brought it in, if it is still there: on record and, as far as it has a target, in fact.
+    std::optional<Promotion> stillIn(std::int64_t change, const Stage& stage);
     /// What waits for a change that came in by another promotion meanwhile.
     void endWaiting(const Promotion& there);
     void endUndriven(const Promotion& promotion, const std::string& why);

@@ -16,7 +16,6 @@ namespace {
 
 using State = PromotionState;
 
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 constexpr Milliseconds kLookAgain{1000};
 
 std::optional<Promotion> waitingIn(const Records& records, std::int64_t project, std::int64_t change,
@@ -80,13 +79,15 @@ Ground groundOf(const EngineProject& project, const EngineParts& parts, const St
     if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
     Ground ground{.change = *row};
     if (records.stageState(project.id, stage.name).stuck) return ground;
-    ground.held = parts.driver(stage, {})->held();
+    const auto driver = parts.driver(stage, {});
+    requireTarget(project, records, stage, *driver);
+    ground.held = driver->held();
+    requireThere(project, records, stage, ground.held.has_value());
     if (!ground.held) ground.seed = parts.seed(*row);
     ground.base = ground.held ? ground.held->digest : ground.seed->digest;
-    const ChangeSet wanted = ChangeSet::decode(parts.objects.readAll(row->changeSet, kMostChangeSet));
     const DirectoryReader whole(ground.held ? ground.held->directory : ground.seed->directory);
     const std::vector<std::string> built = ground.held ? ground.held->outputs : std::vector<std::string>();
-    ground.merge = mergeOnto(wanted, PartialReader(whole, built), parts.objects);
+    ground.merge = putOnto(PartialReader(whole, built), project, parts, *row);
     return ground;
 }
 

@@ -1,4 +1,5 @@
 #include "pipeline/engine/drive.h"
+#include "pipeline/engine/ground.h"
 #include "stages/changes/change_sources.h"
 #include "stages/changes/source_tree.h"
 #include "store/model/canonical.h"
@@ -7,8 +8,6 @@
 namespace gradus {
 
 namespace {
-
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 /// The identity of the patch stays: it is the same change on other ground.
 Submission onNewGround(const Change& change, const Digest& changeSet, const Digest& base) {
@@ -43,22 +42,24 @@ Footing Drive::look(std::int64_t change) {
     const auto row = parts_.store.records().change(change);
     if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
     footing.change = *row;
+    requireTarget(project_, parts_.store.records(), stage_, *target_);
     footing.held = heldNow();
+    requireThere(project_, parts_.store.records(), stage_, footing.held.has_value());
     if (!footing.held) footing.seed = seedOf(*row);
     if (footing.seed) report_.notes.insert(report_.notes.end(), footing.seed->notes.begin(), footing.seed->notes.end());
-    const ChangeSet wanted = ChangeSet::decode(parts_.objects.readAll(row->changeSet, kMostChangeSet));
     const DirectoryReader whole(footing.directory());
-    footing.merge = mergeOnto(wanted, PartialReader(whole, footing.outputs()), parts_.objects);
+    footing.merge = putOnto(PartialReader(whole, footing.outputs()), project_, parts_, *row);
     footing.changes = footing.merge.merged;
     report_.mergeConflicts = footing.merge.conflicts;
     return footing;
 }
 
-// A merge is a new revision: what is checked and applied is named by what it is, not by what it was made from.
+// A merge is a new revision: what is checked and applied is named by what it is, not by what it was made from. What
+// this stage has already is still part of it: the next one may not.
 void Drive::revise(Footing& footing) {
     if (footing.merge.mergedPaths.empty()) return;
     const DirectoryReader whole(footing.directory());
-    const ChangeSet kept = withContents(footing.changes, PartialReader(whole, footing.outputs()), parts_.objects);
+    const ChangeSet kept = withContents(footing.merge.whole, PartialReader(whole, footing.outputs()), parts_.objects);
     const Digest changeSet = parts_.objects.put(kept.encode());
     const Digest base = parts_.objects.put(BaseFingerprint{{}, footing.base()}.encode());
     parts_.store.write([&](Writer& writer) {

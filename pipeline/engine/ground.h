@@ -10,8 +10,25 @@ namespace gradus {
 /// Throws Error(kNotFound), naming those that there are.
 const Stage& stageNamed(const EngineProject& project, const std::string& name);
 
+/// The change set that is stored as `object`.
+ChangeSet readChanges(const Objects& objects, const Digest& object);
+
 /// Something real that one promotion at a time may touch.
 bool hasTarget(const EngineParts& parts, const Stage& stage);
+
+/// Throws Error(kNotAllowed) when the rules name another target than the one in which the stage holds something.
+void requireTarget(const EngineProject& project, const Records& records, const Stage& stage, const StageDriver& driver);
+/// The same for one promotion that touched its target.
+void requireTargetOf(const Promotion& promotion, const StageDriver& driver);
+
+/// Throws Error(kNotAllowed) when nothing is there while the stage holds something on record: it would begin anew as if
+/// nothing had ever come in.
+void requireThere(const EngineProject& project, const Records& records, const Stage& stage, bool isThere);
+
+/// The change as it applies to `now`. Where both sides differ from what it was made on, what its author had in between
+/// counts as well: its earlier revisions, and what was submitted from the same work tree before.
+MergeResult putOnto(const TreeReader& now, const EngineProject& project, const EngineParts& parts,
+                    const Change& change);
 
 /// What a stage holds now and the change as it would apply there, looked at without holding anything.
 struct Ground {

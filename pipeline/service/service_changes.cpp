@@ -202,7 +202,8 @@ SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const
                           .labels = request.labels,
                           .sponsor = std::nullopt,
                           .message = found.message,
-                          .author = firstInvalidUtf8(found.author) ? "" : found.author};
+                          .author = firstInvalidUtf8(found.author) ? "" : found.author,
+                          .fromWorkTree = request.source.worktree};
     std::int64_t id = 0;
     record([&](Writer& writer) {
         const ActorId by = writer.actor(caller());
@@ -287,11 +288,11 @@ RebaseReport Service::rebase(const fs::path& directory, const std::string& words
     RebaseReport report{.change = view.change};
     const BaseFingerprint base = baseNow(root);
     report.merge = mergeOnto(view.changes, DirectoryReader(root), store);
-    // What is there already would make an empty revision.
-    if (!report.merge.conflicts.empty() || !report.merge.moved || report.merge.merged.empty() || dryRun) return report;
+    // What is there already is no reason for a revision: elsewhere it may not be.
+    if (!report.merge.conflicts.empty() || report.merge.whole == view.changes || dryRun) return report;
     if (baseNow(root) != base)
         throw Error(ErrorCode::kBusy, "the project changed while the change was merged").hint("call again");
-    const ChangeSet merged = withContents(report.merge.merged, DirectoryReader(root), store);
+    const ChangeSet merged = withContents(report.merge.whole, DirectoryReader(root), store);
     const Submission submission{.changeSet = store.put(merged.encode()),
                                 .base = store.put(base.encode()),
                                 .patch = patchIdentity(merged, store),

@@ -57,15 +57,19 @@ std::string_view typeName(const Entry& entry) {
 /// One merge: every path by itself, then what only the whole can tell.
 class Merger {
   public:
-    Merger(const ChangeSet& change, const TreeReader& now, Objects& objects)
-        : change_(change), now_(now), objects_(objects) {}
+    Merger(const ChangeSet& change, const TreeReader& now, Objects& objects, const EarlierStates& earlier)
+        : change_(change), now_(now), objects_(objects), earlier_(earlier) {}
 
     MergeResult run() {
         for (const PathChange& change : change_.changes()) judge(change);
         for (const PathChange& change : change_.changes()) checkParents(change);
         settleDirectories();
         std::vector<PathChange> merged;
+        std::vector<PathChange> whole;
+        for (const PathChange& change : change_.changes())
+            whole.push_back(merged_.contains(change.path) ? merged_[change.path] : change);
         for (auto& [path, change] : merged_) merged.push_back(std::move(change));
+        result_.whole = ChangeSet(std::move(whole));
         result_.merged = ChangeSet(std::move(merged));
         result_.moved = result_.merged != change_;
         std::stable_sort(result_.conflicts.begin(), result_.conflicts.end(),
@@ -94,11 +98,16 @@ class Merger {
         if (!change.beforeKnown)
             return refuse(MergeConflictKind::kUnknownBefore, change.path,
                           "what the change was made on is not known, as it was edited meanwhile");
-        if (now == change.before) return take(change, now, change.after);
+        if (now == change.before || isEarlier(change.path, now)) return take(change, now, change.after);
         if (!change.before) return judgeBothAdded(change, *now);
         if (!now) return judgeGone(change);
         if (!change.after) return judgeDeletion(change, *now);
         judgeBothChanged(change, *now);
+    }
+
+    bool isEarlier(const std::string& path, const Side& side) const {
+        const auto known = earlier_.find(path);
+        return known != earlier_.end() && std::ranges::find(known->second, side) != known->second.end();
     }
 
     /// The change itself makes a directory of a file or a link above: nothing is there yet, whatever the way there
@@ -180,20 +189,34 @@ class Merger {
             refuse(MergeConflictKind::kBinary, change.path, "both sides edited it, and it is too large to be merged");
             return std::nullopt;
         }
-        const std::string ancestor = objects_.readAll(change.before->digest, kMostMerged);
+        std::string ancestor = objects_.readAll(change.before->digest, kMostMerged);
         const std::string ours = contentNow(change.path, now);
         const std::string theirs = objects_.readAll(change.after->digest, kMostMerged);
         if (isBinary(ancestor) || isBinary(ours) || isBinary(theirs)) {
             refuse(MergeConflictKind::kBinary, change.path, "both sides edited it, and it is not a text");
             return std::nullopt;
         }
-        const auto merged = mergeText(ancestor, ours, theirs);
+        const auto merged = mergeOverAny(change.path, std::move(ancestor), ours, theirs);
         if (!merged) {
             refuse(MergeConflictKind::kContent, change.path, "both sides edited the same lines");
             return std::nullopt;
         }
+        if (*merged == ours) return now;
         result_.mergedPaths.push_back(change.path);
         return Entry{EntryType::kFile, now.mode, objects_.put(*merged), merged->size()};
+    }
+
+    std::optional<std::string> mergeOverAny(const std::string& path, std::string ancestor, const std::string& ours,
+                                            const std::string& theirs) {
+        auto merged = mergeText(ancestor, ours, theirs);
+        const auto known = earlier_.find(path);
+        if (known == earlier_.end()) return merged;
+        for (auto side = known->second.begin(); !merged && side != known->second.end(); ++side) {
+            if (!*side || (*side)->type != EntryType::kFile || !objects_.contains((*side)->digest)) continue;
+            ancestor = objects_.readAll((*side)->digest, kMostMerged);
+            if (!isBinary(ancestor)) merged = mergeText(ancestor, ours, theirs);
+        }
+        return merged;
     }
 
     std::string contentNow(const std::string& path, const Entry& seen) {
@@ -257,6 +280,7 @@ class Merger {
     const ChangeSet& change_;
     const TreeReader& now_;
     Objects& objects_;
+    const EarlierStates& earlier_;
     std::map<std::string, PathChange, std::less<>> merged_;
     std::map<std::string, Side> parents_;
     std::set<std::string> refused_;
@@ -265,8 +289,8 @@ class Merger {
 
 }  // namespace
 
-MergeResult mergeOnto(const ChangeSet& change, const TreeReader& now, Objects& objects) {
-    return Merger(change, now, objects).run();
+MergeResult mergeOnto(const ChangeSet& change, const TreeReader& now, Objects& objects, const EarlierStates& earlier) {
+    return Merger(change, now, objects, earlier).run();
 }
 
 }  // namespace gradus

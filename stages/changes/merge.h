@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,14 +35,21 @@ struct MergeResult {
     /// The change as it applies to the tree that was asked: every `before` is what is there now, what is there already
     /// is left out. Meaningless while there are conflicts.
     ChangeSet merged;
+    /// The same for whoever comes after this tree: what is there already was left out for this tree alone, so it is as
+    /// the change has it.
+    ChangeSet whole;
     std::vector<MergeConflict> conflicts;  ///< by path
     /// Some `before` was not what is there now, so `merged` differs from the change.
     bool moved = false;
     std::vector<std::string> mergedPaths;  ///< whose content was made from both sides
 };
 
+/// By path: what else its author had there and went on from. Nothing: it was not there.
+using EarlierStates = std::map<std::string, std::vector<std::optional<Entry>>>;
+
 /// Puts `change` onto the tree `now`, path by path, three ways where both sides changed a file. New contents go to
 /// `objects`. No markers, ever: what cannot be merged is a conflict.
-MergeResult mergeOnto(const ChangeSet& change, const TreeReader& now, Objects& objects);
+MergeResult mergeOnto(const ChangeSet& change, const TreeReader& now, Objects& objects,
+                      const EarlierStates& earlier = {});
 
 }  // namespace gradus

@@ -22,6 +22,7 @@ struct Submission {
     std::optional<ActorId> sponsor;  ///< the person an agent acts for
     std::string message{};           ///< what follows the title
     std::string author{};            ///< of the commit that it was: "Name <mail>"
+    bool fromWorkTree = false;       ///< all that differed there from the commit that it was made on
 };
 
 /// A change as remembered: its lineage is its revisions, of which this names the latest.

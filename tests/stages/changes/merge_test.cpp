@@ -58,6 +58,47 @@ TEST_F(Merge, LeavesOutWhatIsThereAlready) {
     EXPECT_TRUE(result.moved);
 }
 
+// One tree has a part of it already. The next one may not: there it is still all of the change.
+TEST_F(Merge, TheWholeChangeGoesOnToTheNextTree) {
+    rig.put("a", "new");
+    rig.put("poem", "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n");
+    const PathChange there{"a", rig.file("old"), rig.file("new")};
+    const MergeResult result =
+        onto({there, {"poem", rig.file(kPoem), rig.file("one\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n")}});
+    ASSERT_EQ(result.merged.changes().size(), 1U);
+    ASSERT_EQ(result.whole.changes().size(), 2U);
+    EXPECT_EQ(result.whole.changes()[0], there);
+    EXPECT_EQ(result.whole.changes()[1], result.merged.changes()[0]);
+}
+
+TEST_F(Merge, LinesThatAreThereAlreadyAreNoMerge) {
+    rig.put("poem", "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n");
+    const ChangeSet change({{"poem", rig.file(kPoem), rig.file("one\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n")}});
+    const MergeResult result = mergeOnto(change, rig.reader(), rig.objects);
+    EXPECT_TRUE(result.merged.empty());
+    EXPECT_TRUE(result.mergedPaths.empty());
+    EXPECT_EQ(result.whole, change);
+}
+
+// Its author went on from what is there: that is no edit of somebody else.
+TEST_F(Merge, WhatItsAuthorHadInBetweenIsReplaced) {
+    rig.put("a", "v2\n");
+    rig.put("new", "first\n");
+    rig.put("poem", "uno\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n");
+    const ChangeSet change({{"a", rig.file("v1\n"), rig.file("v3\n")},
+                            {"new", std::nullopt, rig.file("second\n")},
+                            {"poem", rig.file(kPoem), rig.file("eins\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n")}});
+    EXPECT_EQ(mergeOnto(change, rig.reader(), rig.objects).conflicts.size(), 3U);
+    const EarlierStates earlier{{"a", {rig.file("v2\n")}},
+                                {"new", {rig.file("first\n")}},
+                                {"poem", {std::nullopt, rig.file("uno\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n")}}};
+    const MergeResult result = mergeOnto(change, rig.reader(), rig.objects, earlier);
+    ASSERT_TRUE(result.conflicts.empty());
+    EXPECT_EQ(rig.text(result.merged.changes().at(0).after), "v3\n");
+    EXPECT_EQ(rig.text(result.merged.changes().at(1).after), "second\n");
+    EXPECT_EQ(rig.text(result.merged.changes().at(2).after), "eins\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n");
+}
+
 TEST_F(Merge, MakesOneOfEditsToDifferentLines) {
     rig.put("poem", "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n");
     const MergeResult result =

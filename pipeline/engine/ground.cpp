@@ -1,0 +1,96 @@
+#include "pipeline/engine/ground.h"
+
+#include "store/audit_query.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
+constexpr std::int64_t kLookedBack = 100;
+
+bool isFromWorkTree(Store& store, std::int64_t change) {
+    const auto submitted =
+        queryEvents(store.sql(), {.kind = EventKind::kChangeSubmitted, .change = change, .limit = 1});
+    return !submitted.empty() && submitted.front().fields.has("from");
+}
+
+void addStates(const ChangeSet& changes, EarlierStates& states) {
+    for (const PathChange& change : changes.changes()) states[change.path].push_back(change.after);
+}
+
+// The files of a work tree go from one submission to the next, as long as the commit below is the same.
+void addFromWorkTree(const EngineProject& project, const EngineParts& parts, const Change& change,
+                     EarlierStates& states) {
+    const Records& records = parts.store.records();
+    const auto first = records.change(change.id, 1);
+    if (!first || !isFromWorkTree(parts.store, change.id)) return;
+    for (const Change& other : records.changes(project.id, kLookedBack)) {
+        const auto begun = other.id < change.id ? records.change(other.id, 1) : std::nullopt;
+        if (begun && begun->base == first->base && isFromWorkTree(parts.store, other.id))
+            addStates(readChanges(parts.objects, begun->changeSet), states);
+    }
+}
+
+EarlierStates earlierStates(const EngineProject& project, const EngineParts& parts, const Change& change) {
+    EarlierStates states;
+    for (std::int64_t revision = change.revision - 1; revision > 0; --revision)
+        if (const auto earlier = parts.store.records().change(change.id, revision))
+            addStates(readChanges(parts.objects, earlier->changeSet), states);
+    addFromWorkTree(project, parts, change, states);
+    return states;
+}
+
+std::string holding(const Records& records, const StageState& state) {
+    if (!state.promotion) return "what was adopted";
+    const auto promotion = records.promotion(*state.promotion);
+    return fmt::format("{} ({})", promotion ? changeHandle(promotion->change) : "something",
+                       promotionHandle(*state.promotion));
+}
+
+}  // namespace
+
+ChangeSet readChanges(const Objects& objects, const Digest& object) {
+    return ChangeSet::decode(objects.readAll(object, kMostChangeSet));
+}
+
+MergeResult putOnto(const TreeReader& now, const EngineProject& project, const EngineParts& parts,
+                    const Change& change) {
+    const ChangeSet wanted = readChanges(parts.objects, change.changeSet);
+    MergeResult merge = mergeOnto(wanted, now, parts.objects);
+    if (merge.conflicts.empty()) return merge;
+    const EarlierStates states = earlierStates(project, parts, change);
+    return states.empty() ? merge : mergeOnto(wanted, now, parts.objects, states);
+}
+
+void requireTargetOf(const Promotion& promotion, const StageDriver& driver) {
+    const TargetIdentity now = driver.identity();
+    if (!promotion.target || *promotion.target == now.canonical) return;
+    throw Error(ErrorCode::kNotAllowed, "{} went into another target of {} than the rules name now: {}, not {}",
+                promotionHandle(promotion.id), promotion.stage, *promotion.target, now.canonical)
+        .hint(fmt::format(
+            "bring the old driver and path back into gradus.toml and run `gradus trust`; or take what is at "
+            "the new one as what the stage holds: gradus adopt {}",
+            promotion.stage));
+}
+
+void requireTarget(const EngineProject& project, const Records& records, const Stage& stage,
+                   const StageDriver& driver) {
+    const StageState state = records.stageState(project.id, stage.name);
+    if (!state.promotion) return;
+    if (const auto promotion = records.promotion(*state.promotion)) requireTargetOf(*promotion, driver);
+}
+
+void requireThere(const EngineProject& project, const Records& records, const Stage& stage, bool isThere) {
+    const StageState state = records.stageState(project.id, stage.name);
+    if (isThere || (!state.promotion && !state.tree)) return;
+    throw Error(ErrorCode::kNotAllowed, "{} holds {} on record, and nothing is there any more", stage.name,
+                holding(records, state))
+        .hint(fmt::format("put it back as it was; or say that it is gone for good, so that the stage begins anew: "
+                          "gradus adopt {}",
+                          stage.name));
+}
+
+}  // namespace gradus
