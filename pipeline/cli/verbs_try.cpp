@@ -131,6 +131,8 @@ Result tryCommand(Service& service, Context& context) {
         return tried;
     }
     const std::string sandbox = tried.data["sandbox"]["id"];
+    if (!context.json && tried.data.contains("system") && tried.data["system"]["entries"] > 0)
+        context.progress.text(fmt::format("only the project's part goes on; the rest stays in {}", sandbox));
     Result climbed = context.arguments.flag("apply") ? applyNamed(service, context, sandbox)
                                                      : promoteNamed(service, context, sandbox);
     tried.data["climb"] = std::move(climbed.data);

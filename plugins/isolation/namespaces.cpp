@@ -70,9 +70,11 @@ std::vector<JailRange> rangesIn(const fs::path& file) {
     std::vector<JailRange> ranges;
     std::error_code error;
     if (!fs::is_regular_file(file, error) || ::access(file.c_str(), R_OK) != 0) return ranges;
+    // newuidmap gives nothing to one whom it cannot name.
     const passwd* user = ::getpwuid(::geteuid());
-    for (const IdRange& range : subordinateIds(readSmallFile(file, kCap, "subordinate ids"),
-                                               user == nullptr ? "" : user->pw_name, ::geteuid()))
+    if (user == nullptr) return ranges;
+    for (const IdRange& range :
+         subordinateIds(readSmallFile(file, kCap, "subordinate ids"), user->pw_name, ::geteuid()))
         ranges.push_back({range.first, range.count});
     return ranges;
 }

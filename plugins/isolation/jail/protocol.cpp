@@ -273,6 +273,12 @@ std::vector<std::string> targetsOf(const JailSetup& setup) {
     return targets;
 }
 
+// Only an overlay can be put over everything; named twice, it is refused as any other place.
+bool hasWholeOverlay(const JailSetup& setup) {
+    return std::any_of(setup.overlays.begin(), setup.overlays.end(),
+                       [](const JailOverlay& overlay) { return overlay.target == "/"; });
+}
+
 // A copy of the system has an overlay of "/", is root's inside, and nothing else is either.
 std::optional<std::string> systemObjection(const JailSetup& setup) {
     const auto whole = std::count_if(setup.overlays.begin(), setup.overlays.end(),
@@ -585,7 +591,8 @@ std::optional<std::string> objection(const JailSetup& setup) {
     if (setup.bare && !targets.empty()) return "'" + targets.front() + "' cannot be shown otherwise than it is";
     if (setup.bare && setup.uid == 0) return "without a boundary nothing is run as root";
     for (const std::string& target : targets)
-        if (auto reason = target == "/" ? std::nullopt : targetObjection(target)) return reason;
+        if (auto reason = target == "/" && hasWholeOverlay(setup) ? std::nullopt : targetObjection(target))
+            return reason;
     if (auto reason = systemObjection(setup)) return reason;
     if (auto reason = imagesObjection(setup)) return reason;
     std::sort(targets.begin(), targets.end());
