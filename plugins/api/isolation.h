@@ -58,6 +58,13 @@ struct PrivateFile {
     mode_t mode = 0644;
 };
 
+/// A file system in a file, mounted for this sandbox alone. The uppers that lie below `at` are bounded by its size.
+struct ImageMount {
+    std::filesystem::path file;
+    std::filesystem::path at;  ///< an existing directory
+    bool readOnly = false;
+};
+
 /// What a command sees. Everything not named here is the host's, read-only; the narrower path always wins over the
 /// broader. /tmp and /run are private, /dev and /proc fresh, whether named or not.
 struct Workspace {
@@ -65,6 +72,13 @@ struct Workspace {
     std::vector<ReadOnlyBind> binds;
     std::vector<PrivateDirectory> directories;
     std::vector<PrivateFile> files;
+    /// A copy of the whole system: an overlay of "/" is among the overlays, the command is root inside with the few
+    /// capabilities that a package manager needs, and whatever is not hidden can be read, whoever owns it.
+    bool system = false;
+    /// Of a copy of the system: files that take the place of the host's. A command may replace them; they are none of
+    /// its changes.
+    std::vector<PrivateFile> seeds;
+    std::vector<ImageMount> images;
     /// Shown as empty: directories and files. One that does not exist is skipped.
     std::vector<std::filesystem::path> hidden;
     std::string hostname = "sandbox";
@@ -245,6 +259,8 @@ class IsolationBackend {
     /// A sandbox without the host's network will probably be asked for: begin with what its plan does not decide. Only
     /// a hint.
     virtual void expect() {}
+    /// This backend for copies of the whole system, of which it proves the same guarantees; null if it makes none.
+    virtual IsolationBackend* forSystem() { return nullptr; }
     /// Throws SetupError if it cannot be built exactly as asked; it is never built weaker.
     virtual std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
                                           const Identity& identity) = 0;

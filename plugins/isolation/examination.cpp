@@ -44,7 +44,9 @@ Proof Examination::judged(Guarantee guarantee, const Outcome& outcome, bool seen
     return proof;
 }
 
-Proof Examination::kernelFilter() { return judged(Guarantee::kKernelFilter, ask({}, "kernel-filter")); }
+Proof Examination::kernelFilter(const std::string& expected) {
+    return judged(Guarantee::kKernelFilter, ask({}, "kernel-filter", expected));
+}
 
 Proof Examination::memoryLimit() {
     Limits limits;
@@ -83,8 +85,23 @@ Proof Examination::diskLimit() {
     limits[LimitName::kDisk] = Limit{4 * kMebibyte, true};
     const Outcome outcome = ask(limits, "disk", "4");
     Proof proof = limited(Guarantee::kDiskLimit, outcome, outcome.verdict == Verdict::kOk, "16 MiB against 4 MiB");
-    proof.evidence += "; " + oneLine(outcome.out.head) + "; for layers in the scratch space";
+    proof.evidence += "; " + oneLine(outcome.out.head) + " in the scratch space";
     return proof;
+}
+
+Outcome Examination::fill(const Workspace& more, const std::filesystem::path& directory, std::uint64_t megabytes) {
+    Workspace workspace = workspace_;
+    workspace.overlays.insert(workspace.overlays.end(), more.overlays.begin(), more.overlays.end());
+    workspace.images = more.images;
+    workspace.boundedUppers = more.boundedUppers;
+    Limits limits;
+    limits[LimitName::kDisk] = Limit{megabytes * kMebibyte, true};
+    limits[LimitName::kWallTime] = Limit{10'000, true};
+    const auto sandbox = backend_.open(workspace, limits, Network::kNone, identity_);
+    Command command;
+    command.arguments = {program_, "--prove", "disk", std::to_string(megabytes)};
+    command.environment = {"FILL=" + (directory / "fill").native()};
+    return sandbox->run(command);
 }
 
 // A watcher stops an excess that has happened; that is worth having and no proof.

@@ -18,11 +18,13 @@ class Examination {
     /// It holds if the answer was yes and nothing else was seen from outside.
     static Proof judged(Guarantee guarantee, const Outcome& outcome, bool seenFromOutside = true);
 
-    Proof kernelFilter();
+    Proof kernelFilter(const std::string& expected = "0000000000000000");
     Proof memoryLimit();
     Proof taskLimit();
     Proof cpuLimit();
     Proof diskLimit();
+    /// What is written through an overlay whose upper directory lies in an image of `megabytes`.
+    Outcome fill(const Workspace& more, const std::filesystem::path& directory, std::uint64_t megabytes);
 
   private:
     static Proof limited(Guarantee guarantee, const Outcome& outcome, bool held, const std::string& tried);

@@ -52,7 +52,7 @@ std::optional<Failure> JailSession::setUp(const JailSetup& setup, Milliseconds p
     uppers_ = std::move(frame->descriptors);
     givenLayers_ = std::any_of(setup.overlays.begin(), setup.overlays.end(),
                                [](const JailOverlay& overlay) { return !overlay.upper.empty(); });
-    pooled_ = !setup.hostNetwork && !jail_.holds;
+    pooled_ = !setup.hostNetwork && !setup.system && !jail_.holds;
     return std::nullopt;
 }
 

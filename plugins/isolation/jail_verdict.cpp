@@ -13,7 +13,7 @@ Verdict verdictOf(const RunReport& report) {
     const JailEnded& ended = *report.ended;
     if (ended.end == JailEnd::kWallTime) return Verdict::kTimeout;
     if (ended.oom || ended.end == JailEnd::kMemory) return Verdict::kOom;
-    if (report.outputTripped || ended.end == JailEnd::kCpuTime) return Verdict::kLimit;
+    if (report.outputTripped || ended.end == JailEnd::kCpuTime || ended.end == JailEnd::kDisk) return Verdict::kLimit;
     if (ended.end == JailEnd::kStopped || ended.end == JailEnd::kLost) return Verdict::kKilled;
     if (ended.exited && ended.status == 0) return Verdict::kOk;
     // These refuse a call rather than end the run; a command that failed where they struck failed because of them.

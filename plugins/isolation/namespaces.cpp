@@ -1,5 +1,6 @@
 #include "plugins/isolation/namespaces.h"
 
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@
 #include "plugins/isolation/jail/protocol.h"
 #include "plugins/isolation/jail_program.h"
 #include "plugins/isolation/jail_session.h"
+#include "plugins/isolation/system_backend.h"
+#include "plugins/isolation/system_copy.h"
+#include "store/file.h"
 #include "store/privilege.h"
 
 namespace gradus {
@@ -50,10 +54,38 @@ void addDefaults(JailSetup& setup) {
     if (setup.hostNetwork) showResolver(setup);
     if (targets.insert("/tmp").second) setup.privates.push_back({"/tmp", 01777});
     if (targets.insert("/run").second) setup.privates.push_back({"/run", 0755});
+    const auto isSeeded = [&](const fs::path& path) {
+        return std::any_of(setup.seeds.begin(), setup.seeds.end(),
+                           [&](const JailFile& seed) { return seed.target == path.native(); });
+    };
     for (const fs::path& path : alwaysHidden()) {
         setup.alwaysHidden.push_back(path.native());
-        if (targets.insert(path.native()).second) setup.hidden.push_back(path.native());
+        if (!isSeeded(path) && targets.insert(path.native()).second) setup.hidden.push_back(path.native());
     }
+}
+
+std::vector<JailRange> rangesIn(const fs::path& file) {
+    constexpr std::uint64_t kCap = 1U << 20;
+    std::vector<JailRange> ranges;
+    std::error_code error;
+    if (!fs::is_regular_file(file, error) || ::access(file.c_str(), R_OK) != 0) return ranges;
+    // newuidmap gives nothing to one whom it cannot name.
+    const passwd* user = ::getpwuid(::geteuid());
+    if (user == nullptr) return ranges;
+    for (const IdRange& range :
+         subordinateIds(readSmallFile(file, kCap, "subordinate ids"), user->pw_name, ::geteuid()))
+        ranges.push_back({range.first, range.count});
+    return ranges;
+}
+
+// An ordinary user's copy of the system: who shows it, and who else there is in it.
+void addFuse(JailSetup& setup) {
+    setup.fuseProgram = findFuseOverlay().native();
+    if (setup.fuseProgram.empty() || ::access("/usr/bin/newuidmap", X_OK) != 0 ||
+        ::access("/usr/bin/newgidmap", X_OK) != 0)
+        return;
+    setup.subordinateUsers = rangesIn("/etc/subuid");
+    setup.subordinateGroups = rangesIn("/etc/subgid");
 }
 
 JailSetup toJail(const Workspace& workspace, const Limits& limits, Network network, const Identity& identity,
@@ -73,6 +105,12 @@ JailSetup toJail(const Workspace& workspace, const Limits& limits, Network netwo
         setup.privates.push_back({directory.target.native(), directory.mode});
     for (const PrivateFile& file : workspace.files)
         setup.files.push_back({file.target.native(), file.content, file.mode});
+    for (const PrivateFile& seed : workspace.seeds)
+        setup.seeds.push_back({seed.target.native(), seed.content, seed.mode});
+    for (const ImageMount& image : workspace.images)
+        setup.images.push_back({image.file.native(), image.at.native(), image.readOnly});
+    setup.system = workspace.system;
+    if (setup.system) addFuse(setup);
     for (const fs::path& path : workspace.hidden) setup.hidden.push_back(path.native());
     setup.deniedCalls = workspace.deniedCalls;
     setup.limits = limits;
@@ -170,6 +208,12 @@ NamespacesBackend::NamespacesBackend(NamespacesConfig config, const Clock& clock
     if (config_.pooled > 0) pool_ = std::make_shared<JailPool>(config_.pooled);
 }
 
+IsolationBackend* NamespacesBackend::forSystem() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!system_) system_ = std::make_unique<SystemBackend>(*this);
+    return system_.get();
+}
+
 NamespacesBackend::~NamespacesBackend() {
     if (expected_) endJail(*expected_);
 }
@@ -204,6 +248,7 @@ std::unique_ptr<Jail> NamespacesBackend::takeExpected() {
 
 // What is held goes only with the jail itself, so one that holds something was never another sandbox's.
 Jail NamespacesBackend::takeJail(const JailSetup& setup, int held) {
+    if (setup.system) return freshJail(held);
     if (pool_ && !setup.hostNetwork && held < 0)
         if (auto waiting = pool_->take()) return std::move(*waiting);
     if (!setup.hostNetwork && held < 0)

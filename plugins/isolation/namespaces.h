@@ -12,6 +12,7 @@
 namespace gradus {
 
 class JailPool;
+class SystemBackend;
 struct Jail;
 struct JailSetup;
 
@@ -44,6 +45,8 @@ class NamespacesBackend final : public IsolationBackend {
     ProbeResult probe() override;
     ProbeKey probeKey() const override;
     void expect() override;
+    IsolationBackend* forSystem() override;
+    const NamespacesConfig& config() const { return config_; }
     std::unique_ptr<Sandbox> open(const Workspace& workspace, const Limits& limits, Network network,
                                   const Identity& identity) override;
 
@@ -58,6 +61,7 @@ class NamespacesBackend final : public IsolationBackend {
     std::shared_ptr<JailPool> pool_;  ///< shared with the sandboxes that are open
     std::mutex mutex_;
     std::unique_ptr<Jail> expected_;  ///< started ahead of its plan
+    std::unique_ptr<SystemBackend> system_;
 };
 
 /// Credential stores and sockets of the host that no sandbox shows, whatever its workspace says.

@@ -9,8 +9,12 @@
 
 #include "plugins/isolation/examination.h"
 #include "plugins/isolation/jail_program.h"
+#include "plugins/isolation/loop_image.h"
 #include "plugins/isolation/namespaces.h"
+#include "plugins/isolation/system_backend.h"
+#include "plugins/isolation/system_copy.h"
 #include "store/file.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -82,9 +86,9 @@ Proof noNetwork(Examination& exam) {
     return Examination::judged(Guarantee::kNoNetwork, outcome, !listener.heardSomething());
 }
 
-Proof readOnlyHost(Examination& exam) {
+Proof readOnlyHost(Examination& exam, const std::string& question) {
     const Canary canary;
-    const Outcome outcome = exam.ask({}, "read-only-host", canary.path().native());
+    const Outcome outcome = exam.ask({}, question, canary.path().native());
     return Examination::judged(Guarantee::kReadOnlyHost, outcome, canary.untouched());
 }
 
@@ -97,24 +101,107 @@ Proof privateProcesses(Examination& exam) {
     return proof;
 }
 
+constexpr std::uint64_t kImageMegabytes = 4;
+
+/// A place with an image in it, as a kept sandbox's layer has one; removed with its owner.
+class BoundedPlace {
+  public:
+    BoundedPlace() {
+        for (const char* name : {"disk", "project", "templates"}) fs::create_directory(directory_.path() / name);
+        makeLoopImage(directory_.path() / "image", kImageMegabytes << 20, directory_.path() / "templates");
+        const FileDescriptor top = openLoopImage(directory_.path() / "image", false);
+        for (const char* name : {"upper", "work"}) ::mkdirat(top.get(), name, 0755);
+    }
+
+    fs::path project() const { return directory_.path() / "project"; }
+    Workspace workspace() const {
+        Workspace workspace;
+        const fs::path disk = directory_.path() / "disk";
+        workspace.overlays.push_back({project(), {project()}, disk / "upper", disk / "work", true});
+        workspace.images.push_back({directory_.path() / "image", disk, false});
+        workspace.boundedUppers = true;
+        return workspace;
+    }
+
+  private:
+    class Directory {
+      public:
+        Directory() : path_("/var/tmp/gradus-probe-image-XXXXXX") {
+            if (::mkdtemp(path_.data()) == nullptr)
+                throw Error(ErrorCode::kInfrastructure, "cannot make a directory in /var/tmp: {}", errnoText(errno));
+        }
+        Directory(const Directory&) = delete;
+        Directory& operator=(const Directory&) = delete;
+        ~Directory() {
+            std::error_code ignored;
+            fs::remove_all(path_, ignored);
+        }
+        fs::path path() const { return path_; }
+
+      private:
+        std::string path_;
+    };
+    Directory directory_;
+};
+
+// Layers of kept sandboxes lie on disk, where something else must bound them than the size of a tmpfs.
+Proof diskLimit(Examination& exam) {
+    Proof proof = exam.diskLimit();
+    if (!isMachineRoot()) {
+        proof.evidence += "; layers on disk (kept sandboxes) are only watched";
+        return proof;
+    }
+    try {
+        const BoundedPlace place;
+        const Outcome outcome = exam.fill(place.workspace(), place.project(), kImageMegabytes);
+        const bool held = outcome.verdict == Verdict::kOk;
+        proof.holds = proof.holds && held;
+        proof.evidence += fmt::format("; in an image, as layers on disk have: {}",
+                                      outcome.failure ? outcome.failure->text() : outcome.out.head);
+        while (proof.evidence.ends_with('\n')) proof.evidence.pop_back();
+    } catch (const Error& error) {
+        proof.evidence += fmt::format("; layers on disk (kept sandboxes) are only watched: {}", error.what());
+        proof.cure = error.hint();
+    }
+    return proof;
+}
+
+/// What is asked differently inside of a copy of the system.
+struct Manner {
+    std::string host;
+    std::string capabilities;
+};
+
+ProbeResult examine(IsolationBackend& backend, Examination& exam, const fs::path& jail, const Manner& manner) {
+    ProbeResult result{std::string(backend.name()), jailVersion(jail), {}};
+    result.proofs = answers({{Guarantee::kNoNetwork, [&] { return noNetwork(exam); }},
+                             {Guarantee::kReadOnlyHost, [&] { return readOnlyHost(exam, manner.host); }},
+                             {Guarantee::kPrivateProcesses, [&] { return privateProcesses(exam); }},
+                             {Guarantee::kKernelFilter, [&] { return exam.kernelFilter(manner.capabilities); }},
+                             {Guarantee::kMemoryLimit, [&] { return exam.memoryLimit(); }},
+                             {Guarantee::kTaskLimit, [&] { return exam.taskLimit(); }},
+                             {Guarantee::kCpuLimit, [&] { return exam.cpuLimit(); }},
+                             {Guarantee::kDiskLimit, [&] { return diskLimit(exam); }}});
+    result.proofs.push_back({Guarantee::kSeparateKernel, false, "the sandbox speaks to the host's kernel",
+                             "run gradus inside a virtual machine"});
+    return result;
+}
+
 }  // namespace
 
 ProbeResult NamespacesBackend::probe() {
     Workspace workspace;
     workspace.binds.push_back({config_.jail, kJailInside, false});
     Examination exam(*this, workspace, kJailInside, Identity{::geteuid(), ::getegid()});
-    ProbeResult result{"namespaces", jailVersion(config_.jail), {}};
-    result.proofs = answers({{Guarantee::kNoNetwork, [&] { return noNetwork(exam); }},
-                             {Guarantee::kReadOnlyHost, [&] { return readOnlyHost(exam); }},
-                             {Guarantee::kPrivateProcesses, [&] { return privateProcesses(exam); }},
-                             {Guarantee::kKernelFilter, [&] { return exam.kernelFilter(); }},
-                             {Guarantee::kMemoryLimit, [&] { return exam.memoryLimit(); }},
-                             {Guarantee::kTaskLimit, [&] { return exam.taskLimit(); }},
-                             {Guarantee::kCpuLimit, [&] { return exam.cpuLimit(); }},
-                             {Guarantee::kDiskLimit, [&] { return exam.diskLimit(); }}});
-    result.proofs.push_back({Guarantee::kSeparateKernel, false, "the sandbox speaks to the host's kernel",
-                             "run gradus inside a virtual machine"});
-    return result;
+    return examine(*this, exam, config_.jail, {"read-only-host", "0000000000000000"});
+}
+
+ProbeResult SystemBackend::probe() {
+    Workspace workspace;
+    workspace.binds.push_back({backend_.config().jail, kJailInside, false});
+    addTo(workspace, planSystemCopy("/proc"));  // there is no project to leave out
+    Examination exam(*this, workspace, kJailInside, Identity{0, 0});
+    return examine(*this, exam, backend_.config().jail, {"copied-host", std::string(kPackageCapabilityMask)});
 }
 
 ProbeKey NamespacesBackend::probeKey() const { return jailProbeKey(config_.jail); }

@@ -79,7 +79,7 @@ Program allowValues(std::size_t argument, const std::vector<std::uint32_t>& valu
 
 // Unix, IPv4 and IPv6; of netlink only routing, through which the C library lists interfaces. Changing a route needs a
 // capability over the network namespace, which nothing inside has.
-Program socketRule() {
+Program socketRule(std::uint32_t refusal = kDeny) {
     constexpr std::uint32_t kNetlinkRoute = 0;
     Program program = {loadArgument(0)};
     for (const std::uint32_t family : {std::uint32_t{AF_UNIX}, std::uint32_t{AF_INET}, std::uint32_t{AF_INET6}}) {
@@ -91,7 +91,7 @@ Program socketRule() {
     program.push_back(loadArgument(2));
     program.push_back(jump(BPF_JEQ, kNetlinkRoute, 0, 1));
     program.push_back(answer(kAllow));
-    program.push_back(answer(kDeny));
+    program.push_back(answer(refusal));
     return program;
 }
 
@@ -141,13 +141,21 @@ bool sameProgram(const Program& left, const Program& right) {
            });
 }
 
-std::vector<Range> ranges(const std::vector<std::uint32_t>& denied) {
+// Tools that add users speak to the kernel's audit where there is one, and stop where it is merely out of reach.
+void allowForSystem(std::vector<Program>& fate) {
+    constexpr std::uint32_t kNoSuchProtocol = SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+    for (const std::uint32_t number : kSystemCalls) fate[number] = {answer(kAllow)};
+    fate[SYS_socket] = socketRule(kNoSuchProtocol);
+}
+
+std::vector<Range> ranges(const std::vector<std::uint32_t>& denied, bool system) {
     std::vector<Program> fate(kHighestKnownCall + 1, {answer(kDeny)});
     for (const auto& [first, last] : kNumberGaps)
         for (std::uint32_t number = first; number <= last; ++number) fate[number] = {answer(kUnknown)};
     for (const std::uint32_t number : kAllowedCalls) fate[number] = {answer(kAllow)};
     for (const std::uint32_t number : kAbsentCalls) fate[number] = {answer(kUnknown)};
     for (Examined& examined : examinedCalls()) fate[examined.number] = std::move(examined.rule);
+    if (system) allowForSystem(fate);
     // Last, so that they win; what is unknown or refused in another way stays so.
     for (const std::uint32_t number : denied)
         if (number <= kHighestKnownCall && !sameProgram(fate[number], {answer(kUnknown)}))
@@ -180,8 +188,8 @@ Program tree(const std::vector<Range>& all, std::size_t low, std::size_t high) {
 
 }  // namespace
 
-std::vector<sock_filter> buildFilter(const std::vector<std::uint32_t>& denied) {
-    const std::vector<Range> all = ranges(denied);
+std::vector<sock_filter> buildFilter(const std::vector<std::uint32_t>& denied, bool system) {
+    const std::vector<Range> all = ranges(denied, system);
     // Another architecture's calls have other numbers: none of them is known here. The x32 numbers of x86-64 lie far
     // above the highest known one and end there too.
     Program program = {statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),

@@ -171,12 +171,14 @@ class Init {
         // After joining, so that the group we are in is the root of what the command sees.
         if (::unshare(CLONE_NEWCGROUP) != 0) return failure("namespaces", "cgroup namespace");
         if (auto failed = mountProc(plan_.masks)) return failed;
-        if (auto failed = becomeIdentity(plan_.rootless, plan_.setup.uid, plan_.setup.gid)) return failed;
+        if (auto failed = plan_.setup.system ? becomeInnerRoot()
+                                             : becomeIdentity(plan_.rootless, plan_.setup.uid, plan_.setup.gid))
+            return failed;
         readNamespaces();
         closeInherited();
         if (auto failed = dieWithSupervisor()) return failed;
         if (auto failed = applyProcessLimits(plan_.limits)) return failed;
-        if (auto failed = dropPrivileges()) return failed;
+        if (auto failed = plan_.setup.system ? keepPackageCapabilities() : dropPrivileges()) return failed;
         if (auto failed = restrictByLandlock(plan_.writable)) return failed;
         return installFilter(plan_.filter);
     }

@@ -100,6 +100,7 @@ std::vector<MountPoint> readMountPoints(std::string_view mountInfo) {
 }
 
 bool liesBeneath(std::string_view path, std::string_view directory) {
+    if (directory == "/") return path.size() > 1 && path.front() == '/';
     return path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/';
 }
 

@@ -28,11 +28,20 @@ Attempt makeLayer(int scratch, const std::string& name, Descriptor& layer) {
 
 bool isPlanned(const JailSetup& setup, const std::string& path) {
     const auto named = [&](const auto& entry) { return entry.target == path; };
+    const auto covers = [&](const JailPrivate& entry) {
+        return entry.target == path || liesBeneath(path, entry.target);
+    };
     return std::any_of(setup.overlays.begin(), setup.overlays.end(), named) ||
            std::any_of(setup.binds.begin(), setup.binds.end(), named) ||
-           std::any_of(setup.privates.begin(), setup.privates.end(), named) ||
+           std::any_of(setup.privates.begin(), setup.privates.end(), covers) ||
            std::any_of(setup.hidden.begin(), setup.hidden.end(),
                        [&](const std::string& hidden) { return hidden == path || liesBeneath(path, hidden); });
+}
+
+bool isMadeByTheJail(const std::string& path) {
+    for (const char* own : {"/proc", "/sys", "/dev"})
+        if (path == own || liesBeneath(path, own)) return true;
+    return false;
 }
 
 }  // namespace
@@ -60,45 +69,64 @@ Attempt makeScratchLayers(int scratch, std::size_t index, OverlayLayers& layers)
     return std::nullopt;
 }
 
-Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bool rootless, Descriptor& mounted) {
+namespace {
+
+std::vector<MountOption> optionsFor(const std::vector<Descriptor>& lowers, bool rootless) {
     std::vector<MountOption> options;
     // In a user namespace the marks of deleted and replaced directories must be user.* attributes.
     if (rootless) options.push_back({"userxattr", ""});
     // Layer paths are short names of open descriptors: no path is looked up twice and none needs escaping. One
     // "lowerdir" with colons works on every kernel; an option holds 255 bytes, so many layers go one by one.
     std::string joined;
-    for (const Descriptor& lower : layers.lowers) joined += (joined.empty() ? "" : ":") + descriptorPath(lower.get());
+    for (const Descriptor& lower : lowers) joined += (joined.empty() ? "" : ":") + descriptorPath(lower.get());
     if (joined.size() < 255) {
         options.push_back({"lowerdir", joined});
     } else {
-        for (const Descriptor& lower : layers.lowers) options.push_back({"lowerdir+", descriptorPath(lower.get())});
+        for (const Descriptor& lower : lowers) options.push_back({"lowerdir+", descriptorPath(lower.get())});
     }
-    options.push_back({"upperdir", descriptorPath(layers.upper.get())});
-    options.push_back({"workdir", descriptorPath(layers.work.get())});
     // Forged attributes in an upper a command could write must never redirect a lookup elsewhere.
     if (!rootless) {
         options.push_back({"redirect_dir", "nofollow"});
         options.push_back({"metacopy", "off"});
     }
     options.push_back({"index", "off"});
+    return options;
+}
+
+}  // namespace
+
+Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bool rootless, Descriptor& mounted) {
+    std::vector<MountOption> options = optionsFor(layers.lowers, rootless);
+    options.push_back({"upperdir", descriptorPath(layers.upper.get())});
+    options.push_back({"workdir", descriptorPath(layers.work.get())});
     if (overlay.disposable) options.push_back({"volatile", ""});
     Attempt failed = makeFileSystem("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, mounted);
     if (failed) failed->detail = overlay.target + ": " + failed->detail;
     return failed;
 }
 
+Attempt mountLowers(const std::vector<Descriptor>& lowers, bool rootless, Descriptor& mounted) {
+    constexpr unsigned kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    return makeFileSystem("overlay", optionsFor(lowers, rootless), kAttributes, mounted);
+}
+
 Attempt refuseNestedMounts(const JailSetup& setup, const std::vector<MountPoint>& mounts) {
-    for (const JailOverlay& overlay : setup.overlays)
+    for (const JailOverlay& overlay : setup.overlays) {
+        // The program sees what its user sees, mounts and all.
+        if (overlay.target == "/" && !setup.fuseProgram.empty()) continue;
         for (const std::string& lower : overlay.lowers)
             for (const MountPoint& mount : mounts) {
                 if (!liesBeneath(mount.path, lower)) continue;
-                const std::string inside = overlay.target + mount.path.substr(lower.size());
+                if (overlay.target == "/" && isMadeByTheJail(mount.path)) continue;
+                const std::string inside =
+                    overlay.target == "/" ? mount.path : overlay.target + mount.path.substr(lower.size());
                 if (isPlanned(setup, inside)) continue;
                 return failure("overlay",
                                mount.path + " is a mount of its own inside " + lower +
                                    "; give it its own overlay, bind it read-only, or hide it",
                                EXDEV);
             }
+    }
     return std::nullopt;
 }
 

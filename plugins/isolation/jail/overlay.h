@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "plugins/isolation/jail/attempt.h"
+#include "plugins/isolation/jail/mount_calls.h"
 #include "plugins/isolation/jail/protocol.h"
-#include "plugins/isolation/jail/skeleton.h"
 
 namespace gradus {
 
@@ -23,6 +23,9 @@ Attempt makeScratchLayers(int scratch, std::size_t index, OverlayLayers& layers)
 
 /// A detached overlay mount.
 Attempt mountOverlay(const JailOverlay& overlay, const OverlayLayers& layers, bool rootless, Descriptor& mounted);
+
+/// The same, of lower layers alone: read-only.
+Attempt mountLowers(const std::vector<Descriptor>& lowers, bool rootless, Descriptor& mounted);
 
 /// A mount below an overlay's target would be silently absent inside; it needs an entry of its own in the plan.
 Attempt refuseNestedMounts(const JailSetup& setup, const std::vector<MountPoint>& mounts);

@@ -146,6 +146,21 @@ JailFile readFile(Reader& reader) {
     return file;
 }
 
+JailImage readImage(Reader& reader) {
+    JailImage image;
+    image.file = reader.text();
+    image.at = reader.text();
+    image.readOnly = reader.flag();
+    return image;
+}
+
+JailRange readRange(Reader& reader) {
+    JailRange range;
+    range.first = reader.small();
+    range.count = reader.small();
+    return range;
+}
+
 // An absolute path in its one normal spelling: no empty, "." or ".." component, no trailing slash.
 bool isPlainPath(std::string_view path) {
     if (path.size() < 2 || path.size() > 4000 || path[0] != '/') return false;
@@ -177,10 +192,12 @@ std::optional<std::string> targetObjection(std::string_view target) {
 }
 
 std::optional<std::string> overlayObjection(const JailOverlay& overlay) {
+    const bool whole = overlay.target == "/";
     if (overlay.lowers.empty() || overlay.lowers.size() > 500) return overlay.target + ": 1 to 500 lower layers";
     if (overlay.upper.empty() != overlay.work.empty()) return overlay.target + ": upper and work belong together";
     for (const std::string& lower : overlay.lowers)
-        if (!isPlainPath(lower)) return "'" + lower + "' is not an absolute path in normal form";
+        if (!isPlainPath(lower) && !(whole && lower == "/"))
+            return "'" + lower + "' is not an absolute path in normal form";
     for (const std::string& path : {overlay.upper, overlay.work})
         if (!path.empty() && !isPlainPath(path)) return "'" + path + "' is not an absolute path in normal form";
     return std::nullopt;
@@ -193,6 +210,33 @@ std::vector<std::string> targetsOf(const JailSetup& setup) {
     for (const JailPrivate& directory : setup.privates) targets.push_back(directory.target);
     for (const JailFile& file : setup.files) targets.push_back(file.target);
     return targets;
+}
+
+// Only an overlay can be put over everything; named twice, it is refused as any other place.
+bool hasWholeOverlay(const JailSetup& setup) {
+    return std::any_of(setup.overlays.begin(), setup.overlays.end(),
+                       [](const JailOverlay& overlay) { return overlay.target == "/"; });
+}
+
+// A copy of the system has an overlay of "/", is root's inside, and nothing else is either.
+std::optional<std::string> systemObjection(const JailSetup& setup) {
+    const auto whole = std::count_if(setup.overlays.begin(), setup.overlays.end(),
+                                     [](const JailOverlay& overlay) { return overlay.target == "/"; });
+    if (whole != (setup.system ? 1 : 0)) return "a copy of the system is one with an overlay of /, and nothing else is";
+    if (setup.system && (setup.uid != 0 || setup.gid != 0 || setup.bare))
+        return "a copy of the system is root's inside";
+    if (!setup.system && !setup.seeds.empty()) return "only a copy of the system can be seeded";
+    for (const JailFile& seed : setup.seeds)
+        if (auto reason = targetObjection(seed.target)) return reason;
+    if (!setup.fuseProgram.empty() && !isPlainPath(setup.fuseProgram)) return "the FUSE program needs its whole path";
+    return std::nullopt;
+}
+
+std::optional<std::string> imagesObjection(const JailSetup& setup) {
+    for (const JailImage& image : setup.images)
+        if (!isPlainPath(image.file) || !isPlainPath(image.at) || isReserved(image.at))
+            return "'" + image.file + "' at '" + image.at + "': an image needs two absolute paths in normal form";
+    return std::nullopt;
 }
 
 std::optional<std::string> limitsObjection(const Limits& limits) {
@@ -212,6 +256,15 @@ std::string encode(const JailSetup& setup) {
     Writer writer;
     writer.number(setup.uid);
     writer.number(setup.gid);
+    writer.flag(setup.system);
+    writer.text(setup.fuseProgram);
+    for (const auto* ranges : {&setup.subordinateUsers, &setup.subordinateGroups}) {
+        writer.number(ranges->size());
+        for (const JailRange& range : *ranges) {
+            writer.number(range.first);
+            writer.number(range.count);
+        }
+    }
     writer.flag(setup.bare);
     writer.flag(setup.hostNetwork);
     writer.flag(setup.diskBacked);
@@ -237,11 +290,19 @@ std::string encode(const JailSetup& setup) {
         writer.text(directory.target);
         writer.number(directory.mode);
     }
-    writer.number(setup.files.size());
-    for (const JailFile& file : setup.files) {
-        writer.text(file.target);
-        writer.text(file.content);
-        writer.number(file.mode);
+    for (const auto* files : {&setup.files, &setup.seeds}) {
+        writer.number(files->size());
+        for (const JailFile& file : *files) {
+            writer.text(file.target);
+            writer.text(file.content);
+            writer.number(file.mode);
+        }
+    }
+    writer.number(setup.images.size());
+    for (const JailImage& image : setup.images) {
+        writer.text(image.file);
+        writer.text(image.at);
+        writer.flag(image.readOnly);
     }
     writer.texts(setup.hidden);
     writer.texts(setup.alwaysHidden);
@@ -256,6 +317,10 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     JailSetup setup;
     setup.uid = reader.small();
     setup.gid = reader.small();
+    setup.system = reader.flag();
+    setup.fuseProgram = reader.text();
+    setup.subordinateUsers = reader.list<JailRange>([&] { return readRange(reader); });
+    setup.subordinateGroups = reader.list<JailRange>([&] { return readRange(reader); });
     setup.bare = reader.flag();
     setup.hostNetwork = reader.flag();
     setup.diskBacked = reader.flag();
@@ -266,6 +331,8 @@ std::optional<JailSetup> decodeSetup(std::string_view body) {
     setup.binds = reader.list<JailBind>([&] { return readBind(reader); });
     setup.privates = reader.list<JailPrivate>([&] { return readPrivate(reader); });
     setup.files = reader.list<JailFile>([&] { return readFile(reader); });
+    setup.seeds = reader.list<JailFile>([&] { return readFile(reader); });
+    setup.images = reader.list<JailImage>([&] { return readImage(reader); });
     setup.hidden = reader.texts();
     setup.alwaysHidden = reader.texts();
     setup.deniedCalls = reader.list<std::uint32_t>([&] { return reader.small(); });
@@ -413,7 +480,10 @@ std::optional<std::string> objection(const JailSetup& setup) {
     if (setup.bare && !targets.empty()) return "'" + targets.front() + "' cannot be shown otherwise than it is";
     if (setup.bare && setup.uid == 0) return "without a boundary nothing is run as root";
     for (const std::string& target : targets)
-        if (auto reason = targetObjection(target)) return reason;
+        if (auto reason = target == "/" && hasWholeOverlay(setup) ? std::nullopt : targetObjection(target))
+            return reason;
+    if (auto reason = systemObjection(setup)) return reason;
+    if (auto reason = imagesObjection(setup)) return reason;
     std::sort(targets.begin(), targets.end());
     const auto twice = std::adjacent_find(targets.begin(), targets.end());
     if (twice != targets.end()) return "'" + *twice + "' is named twice";

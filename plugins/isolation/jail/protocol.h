@@ -16,7 +16,7 @@
 namespace gradus {
 
 inline constexpr std::uint32_t kJailMagic = 0x4c4a4447;  // "GDJL"
-inline constexpr std::uint32_t kJailVersion = 5;
+inline constexpr std::uint32_t kJailVersion = 6;
 inline constexpr std::uint32_t kJailFrameCap = 8U << 20;
 inline constexpr std::size_t kJailHeaderBytes = 16;
 
@@ -73,9 +73,32 @@ struct JailFile {
     bool operator==(const JailFile&) const = default;
 };
 
+/// A file system in a file, mounted for this sandbox alone: no mount of it is seen outside.
+struct JailImage {
+    std::string file;
+    std::string at;  ///< an existing directory; layers of overlays may lie below it
+    bool readOnly = false;
+
+    bool operator==(const JailImage&) const = default;
+};
+
+/// Ids of the host's that an ordinary user may give to others than itself: /etc/subuid, /etc/subgid.
+struct JailRange {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+
+    bool operator==(const JailRange&) const = default;
+};
+
 struct JailSetup {
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
+    /// The whole of the host is copied: an overlay of "/" is in the plan, the command is root inside and keeps the
+    /// capabilities that a package manager needs, over nothing but its own user namespace.
+    bool system = false;
+    std::string fuseProgram;  ///< fuse-overlayfs, which makes the overlay of "/" for an ordinary user
+    std::vector<JailRange> subordinateUsers;
+    std::vector<JailRange> subordinateGroups;
     /// The host as it is: no namespaces, nothing shown or hidden; limits, Landlock and the filter only.
     bool bare = false;
     bool hostNetwork = false;
@@ -87,6 +110,10 @@ struct JailSetup {
     std::vector<JailBind> binds;
     std::vector<JailPrivate> privates;
     std::vector<JailFile> files;
+    /// Files in a layer right above the host's own, below all others of the overlay of "/": what a command finds there
+    /// instead of the host's, may replace, and what is none of its changes.
+    std::vector<JailFile> seeds;
+    std::vector<JailImage> images;
     std::vector<std::string> hidden;
     /// The part of `hidden` that every sandbox of this engine has: hidden once for all plans of one jail.
     std::vector<std::string> alwaysHidden;
@@ -130,7 +157,7 @@ struct JailStarted {
     bool operator==(const JailStarted&) const = default;
 };
 
-enum class JailEnd : std::uint32_t { kByItself, kWallTime, kCpuTime, kMemory, kStopped, kLost };
+enum class JailEnd : std::uint32_t { kByItself, kWallTime, kCpuTime, kMemory, kStopped, kDisk, kLost };
 
 struct JailEnded {
     JailEnd end = JailEnd::kByItself;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -97,6 +98,19 @@ int proveReadOnlyHost(const char* canary) {
                : 1;
 }
 
+// In a copy of the system everything can be written, and nothing of it is the host's: who asks looks at the canary.
+int proveCopiedHost(const char* canary) {
+    bool good = true;
+    for (const char* path : {"/proc/sys", "/sys"}) good = isReadOnly(path) && good;
+    const Descriptor file = openPath(AT_FDCWD, canary, O_WRONLY | O_TRUNC);
+    good = finding(file && ::write(file.get(), "written", 7) == 7, "writing the copy of a file of the host's",
+                   file ? "succeeded" : std::strerror(errno)) &&
+           good;
+    good = finding(::unlink(canary) == 0, "removing the copy", "succeeded") && good;
+    good = finding(::mkdir("/gradus-probe", 0700) == 0, "making a directory in the copy's root", "succeeded") && good;
+    return refused("mounting something", ::mount("none", "/mnt", "tmpfs", 0, nullptr), {EPERM}) && good ? 0 : 1;
+}
+
 int provePrivateProcesses(const char* hostPid) {
     int seen = 0;
     const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
@@ -109,7 +123,7 @@ int provePrivateProcesses(const char* hostPid) {
     return refused("signalling a process of the host's", ::kill(pid, 0), {ESRCH}) && good ? 0 : 1;
 }
 
-int proveKernelFilter() {
+int proveKernelFilter(const std::string& capabilities) {
     const std::string status = readText("/proc/self/status").value_or("");
     const auto line = [&](const std::string& key, const std::string& value) {
         const std::string start = "\n" + key + ":\t";
@@ -121,8 +135,8 @@ int proveKernelFilter() {
     };
     bool good = line("Seccomp", "2");
     good = line("NoNewPrivs", "1") && good;
-    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
-        good = line(set, "0000000000000000") && good;
+    for (const char* set : {"CapInh", "CapAmb"}) good = line(set, "0000000000000000") && good;
+    for (const char* set : {"CapPrm", "CapEff", "CapBnd"}) good = line(set, capabilities) && good;
     good = refused("bpf", ::syscall(SYS_bpf, 0, nullptr, 0), {EPERM}) && good;
     good = refused("a new user namespace", ::unshare(CLONE_NEWUSER), {EPERM}) && good;
     good = refused("clone3", ::syscall(SYS_clone3, nullptr, 0), {ENOSYS}) && good;
@@ -175,7 +189,8 @@ int useCpu() {
 
 int useDisk(const char* megabytes) {
     const std::size_t most = static_cast<std::size_t>(std::atoi(megabytes)) * kMebibyte;
-    const Descriptor file = openPath(AT_FDCWD, "/tmp/fill", O_WRONLY | O_CREAT);
+    const char* place = std::getenv("FILL");
+    const Descriptor file = openPath(AT_FDCWD, place == nullptr ? "/tmp/fill" : place, O_WRONLY | O_CREAT);
     const std::string piece(65536, 'x');
     std::size_t written = 0;
     while (written < 4 * most) {
@@ -199,8 +214,9 @@ int prove(const char* what, const char* argument) {
     if (question == "no-network") return proveNoNetwork(argument);
     if (question == "no-sockets") return proveNoSockets();
     if (question == "read-only-host") return proveReadOnlyHost(argument);
+    if (question == "copied-host") return proveCopiedHost(argument);
     if (question == "private-processes") return provePrivateProcesses(argument);
-    if (question == "kernel-filter") return proveKernelFilter();
+    if (question == "kernel-filter") return proveKernelFilter(argument);
     if (question == "memory") return useMemory();
     if (question == "tasks") return useTasks(argument);
     if (question == "cpu") return useCpu();

@@ -19,6 +19,7 @@
 
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/descendants.h"
+#include "plugins/isolation/jail/disk_use.h"
 #include "plugins/isolation/jail/watch.h"
 
 namespace gradus {
@@ -162,7 +163,9 @@ void SupervisedRun::armTimers() {
         wall_ = makeTimer();
         arm(wall_, *millis * kMilli);
     }
-    if (limitOf(LimitName::kCpuTime) || heldBy(LimitName::kMemory) == Enforcer::kWatch) tickAfter(kSoon);
+    if (limitOf(LimitName::kCpuTime) || heldBy(LimitName::kMemory) == Enforcer::kWatch ||
+        heldBy(LimitName::kDisk) == Enforcer::kWatch)
+        tickAfter(kSoon);
 }
 
 void SupervisedRun::tickAfter(std::uint64_t nanos) {
@@ -269,8 +272,37 @@ void SupervisedRun::onTick() {
         tickAfter(kLookAgain);
         if (timing) checkCpuTime(watchedCpu_);
     }
+    if (heldBy(LimitName::kDisk) == Enforcer::kWatch) lookAtDisk();
     if (limitOf(LimitName::kCpuTime) && !timing)
         checkCpuTime(context_.cgroups.counters().cpuNanos.value_or(0) - before_.cpuNanos.value_or(0));
+}
+
+bool SupervisedRun::isDiskLimitPassed() {
+    const std::uint64_t most = limitOf(LimitName::kDisk).value_or(0);
+    std::uint64_t used = 0;
+    for (std::size_t i = 0; i < context_.uppers.size(); ++i)
+        if (!plan_.setup.overlays[i].upper.empty()) used += diskUse(context_.uppers[i].get(), most);
+    watchedDisk_ = std::max(watchedDisk_, used);
+    return used > most;
+}
+
+// What the layers on disk hold. A look takes as long as there is much to look at: it is never more than a tenth of the
+// time.
+void SupervisedRun::lookAtDisk() {
+    const std::uint64_t begin = bootNanos();
+    if (begin >= nextDiskLook_) {
+        if (isDiskLimitPassed()) end(JailEnd::kDisk);
+        nextDiskLook_ = bootNanos() + std::max(4 * kLookAgain, 10 * (bootNanos() - begin));
+    }
+    const bool soonerTick = limitOf(LimitName::kCpuTime) || heldBy(LimitName::kMemory) == Enforcer::kWatch;
+    if (!soonerTick) tickAfter(std::max(nextDiskLook_ - std::min(bootNanos(), nextDiskLook_), kSoon));
+}
+
+// An upper directory on the file system that the caller vouches for.
+int SupervisedRun::boundedUpper() const {
+    for (std::size_t i = 0; i < context_.uppers.size(); ++i)
+        if (!plan_.setup.overlays[i].upper.empty()) return context_.uppers[i].get();
+    return -1;
 }
 
 // The memory in use now; peaks are kept.
@@ -316,6 +348,9 @@ void SupervisedRun::kill() {
 void SupervisedRun::report(const rusage& usage) {
     const CgroupCounters counters = context_.tools.counted = context_.cgroups.counters();
     if (failed_ || engineGone_) return;
+    // What was written since the last look shows now.
+    if (heldBy(LimitName::kDisk) == Enforcer::kWatch && isDiskLimitPassed() && reason_ == JailEnd::kByItself)
+        reason_ = JailEnd::kDisk;
     JailEnded ended;
     ended.oom = counters.oomKills > before_.oomKills;
     // Ended by us before it could say that it had started: it may have run, so it is not called a failure to start.
@@ -367,6 +402,14 @@ void SupervisedRun::reportLimits(JailEnded& ended, const CgroupCounters& counter
     if (heldBy(LimitName::kDisk) == Enforcer::kTmpfs && ::fstatvfs(context_.scratch, &scratch) == 0) {
         peak(LimitName::kDisk) = (scratch.f_blocks - scratch.f_bfree) * scratch.f_frsize;
         tripped(LimitName::kDisk) = scratch.f_bfree == 0 || scratch.f_ffree == 0;
+    }
+    if (heldBy(LimitName::kDisk) == Enforcer::kBacking && ::fstatvfs(boundedUpper(), &scratch) == 0) {
+        peak(LimitName::kDisk) = (scratch.f_blocks - scratch.f_bfree) * scratch.f_frsize;
+        tripped(LimitName::kDisk) = scratch.f_bavail == 0 || scratch.f_ffree == 0;
+    }
+    if (heldBy(LimitName::kDisk) == Enforcer::kWatch) {
+        peak(LimitName::kDisk) = watchedDisk_;
+        tripped(LimitName::kDisk) = reason_ == JailEnd::kDisk;
     }
 }
 

@@ -33,6 +33,7 @@ struct RunContext {
     RunTools& tools;
     const std::array<Enforcer, kLimitNames.size()>& enforcers;
     int scratch = -1;
+    const std::vector<Descriptor>& uppers;  ///< of all overlays, in the plan's order
 };
 
 /// One command from clone to the end of its last process. The engine is told when it started and how it ended.
@@ -61,6 +62,9 @@ class SupervisedRun {
     void hear(JailFrame frame);
     void onStarted(JailFrame& frame);
     std::uint64_t look();
+    void lookAtDisk();
+    bool isDiskLimitPassed();
+    int boundedUpper() const;
     void readEngine();
     void onTick();
     void checkCpuTime(std::uint64_t usedNanos);
@@ -92,6 +96,8 @@ class SupervisedRun {
     std::uint64_t watchedMemory_ = 0;
     std::uint64_t watchedTasks_ = 0;
     std::uint64_t watchedCpu_ = 0;
+    std::uint64_t watchedDisk_ = 0;
+    std::uint64_t nextDiskLook_ = 0;  ///< bootNanos()
     JailEnd reason_ = JailEnd::kByItself;
     std::optional<InitEnded> ended_;
 };

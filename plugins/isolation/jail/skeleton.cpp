@@ -4,10 +4,13 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
+#include "plugins/isolation/jail/image.h"
 #include "plugins/isolation/jail/overlay.h"
 #include "plugins/isolation/jail/places.h"
 
@@ -16,6 +19,8 @@ namespace gradus {
 namespace {
 
 constexpr const char* kSharedMemory = "/dev/shm";
+/// Where fuse-overlayfs shows the copy of the system, in the staging namespace only.
+constexpr const char* kSystem = "/system";
 
 Attempt enter(const Descriptor& mountNamespace) {
     if (::setns(mountNamespace.get(), CLONE_NEWNS) != 0) return failure("namespaces", "enter");
@@ -32,6 +37,11 @@ struct Placement {
     bool isDirectory = true;
     bool operator<(const Placement& other) const { return target < other.target; }
 };
+
+/// "/etc/x" below "/etc" is "/x", and below "/" it is itself.
+std::string below(const std::string& directory, const std::string& path) {
+    return directory == "/" ? path : path.substr(directory.size());
+}
 
 class Builder {
   public:
@@ -52,6 +62,7 @@ class Builder {
   private:
     // Everything that needs the host's paths, while they are in view.
     Attempt makeMounts() {
+        if (auto failed = mountImages()) return failed;
         if (auto failed = openScratch()) return failed;
         for (const std::string& path : setup_.hidden)
             if (!isHiddenAlready(path)) placements_.push_back({path, Placement::Kind::kHide, {}, true});
@@ -64,6 +75,19 @@ class Builder {
         for (std::size_t i = 0; i < setup_.overlays.size(); ++i)
             if (auto failed = makeOverlay(i)) return failed;
         std::stable_sort(placements_.begin(), placements_.end());
+        return std::nullopt;
+    }
+
+    // Seen in the staging namespace alone, where layers are opened.
+    Attempt mountImages() {
+        for (const JailImage& image : setup_.images) {
+            const Descriptor place = openPath(AT_FDCWD, image.at, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+            if (!place) return failure("image", image.at);
+            Descriptor mounted;
+            if (auto failed = mountImage(image.file, image.readOnly, mounted)) return failed;
+            if (auto failed = attachMount(mounted.get(), place.get(), image.at)) return failed;
+            skeleton_.images.push_back(image.at);
+        }
         return std::nullopt;
     }
 
@@ -185,13 +209,80 @@ class Builder {
         if (auto failed = openLayers(overlay, layers)) return failed;
         if (!layers.upper)
             if (auto failed = makeScratchLayers(skeleton_.scratch.get(), index, layers)) return failed;
+        if (overlay.target == "/")
+            if (auto failed = makeSeeds(layers)) return failed;
         if (auto failed = makePoints(overlay, index, layers)) return failed;
+        if (setup_.system && setup_.fuseProgram.empty() && overlay.lowers.size() > 1)
+            if (auto failed = foldHost(index, overlay.lowers.size() - 1, layers)) return failed;
         Placement& placement = placements_.emplace_back(Placement{overlay.target, Placement::Kind::kMount, {}, true});
-        if (auto failed = mountOverlay(overlay, layers, rootless_, placement.mounted)) return failed;
+        if (auto failed = showLayers(overlay, layers, placement.mounted)) return failed;
         skeleton_.writable.push_back(overlay.target);
         const int upper = ::openat(layers.upper.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (upper < 0) return failure("open layer", "upper");
         skeleton_.uppers.emplace_back(upper);
+        return std::nullopt;
+    }
+
+    Attempt showLayers(const JailOverlay& overlay, const OverlayLayers& layers, Descriptor& mounted) {
+        if (overlay.target != "/" || setup_.fuseProgram.empty())
+            return mountOverlay(overlay, layers, rootless_, mounted);
+        const std::string place = kWorkshop + std::string(kSystem);
+        if (::mkdir(place.c_str(), 0755) != 0 && errno != EEXIST) return failure("make directory", place);
+        if (auto failed = skeleton_.fuse.start(setup_.fuseProgram, layers, place)) return failed;
+        return cloneTree(AT_FDCWD, place, false, kWritableMount, mounted);
+    }
+
+    // Layers of a sandbox lie somewhere below the host's root, and an overlay refuses a layer that lies in another one.
+    // The host's, made an overlay of its own first, holds none of them.
+    Attempt foldHost(std::size_t index, std::size_t above, OverlayLayers& layers) {
+        const std::string name = "host" + std::to_string(index);
+        for (const std::string& made : {name, name + "-empty"})
+            if (::mkdirat(skeleton_.scratch.get(), made.c_str(), 0755) != 0) return failure("make layer", made);
+        std::vector<Descriptor> host;
+        for (std::size_t i = above; i < layers.lowers.size(); ++i) host.push_back(std::move(layers.lowers[i]));
+        // Below the others nothing of it is seen; without an upper, an overlay takes two layers at least.
+        host.push_back(openPath(skeleton_.scratch.get(), name + "-empty", O_PATH | O_DIRECTORY));
+        layers.lowers.resize(above);
+        Descriptor mounted;
+        if (auto failed = mountLowers(host, rootless_, mounted)) return failed;
+        const Descriptor place = openPath(skeleton_.scratch.get(), name, O_PATH | O_DIRECTORY);
+        if (auto failed = attachMount(mounted.get(), place.get(), name)) return failed;
+        layers.lowers.push_back(std::move(mounted));
+        return std::nullopt;
+    }
+
+    // Right above the host's own files, so that whatever a layer has of the same name wins.
+    Attempt makeSeeds(OverlayLayers& layers) {
+        if (setup_.seeds.empty()) return std::nullopt;
+        constexpr const char* kSeeds = "seeds";
+        if (::mkdirat(skeleton_.scratch.get(), kSeeds, 0755) != 0) return failure("seed", kSeeds);
+        Descriptor seeds = openPath(skeleton_.scratch.get(), kSeeds, O_PATH | O_DIRECTORY);
+        for (const JailFile& seed : setup_.seeds) {
+            if (auto failed = lookLikeHost(seeds.get(), seed.target, layers.lowers.back().get())) return failed;
+            if (auto failed = writeInto(kSeeds, seed.target, seed)) return failed;
+        }
+        if (auto failed = lookLike(seeds.get(), ".", layers.lowers.back().get(), ".")) return failed;
+        layers.lowers.insert(layers.lowers.end() - 1, std::move(seeds));
+        return std::nullopt;
+    }
+
+    // A directory that several layers have looks as in the topmost of them.
+    static Attempt lookLikeHost(int seeds, const std::string& path, int host) {
+        for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+            const std::string directory = path.substr(1, slash - 1);
+            if (::mkdirat(seeds, directory.c_str(), 0755) != 0 && errno != EEXIST) return failure("seed", path);
+            if (auto failed = lookLike(seeds, directory, host, directory)) return failed;
+        }
+        return std::nullopt;
+    }
+
+    static Attempt lookLike(int seeds, const std::string& name, int host, const std::string& model) {
+        struct stat info {};
+        if (::fstatat(host, model.c_str(), &info, 0) != 0) return failure("seed", model);
+        // Owners that this user namespace cannot name stay ours.
+        if (::fchownat(seeds, name.c_str(), info.st_uid, info.st_gid, 0) != 0 && errno != EINVAL && errno != EPERM)
+            return failure("seed", name);
+        if (::fchmodat(seeds, name.c_str(), info.st_mode & 07777, 0) != 0) return failure("seed", name);
         return std::nullopt;
     }
 
@@ -202,7 +293,7 @@ class Builder {
         std::vector<std::string> made;
         Descriptor points;
         for (const auto& [target, isDirectory] : targetsBeneath(overlay.target)) {
-            const std::string inside = target.substr(overlay.target.size());
+            const std::string inside = below(overlay.target, target);
             if (existsIn(layers, inside)) continue;
             if (!points && ::mkdirat(skeleton_.scratch.get(), name.c_str(), 0755) != 0)
                 return failure("mount point", target);
@@ -224,6 +315,8 @@ class Builder {
                 targets.emplace_back(placement.target, placement.isDirectory);
         for (const JailOverlay& overlay : setup_.overlays)
             if (liesBeneath(overlay.target, directory)) targets.emplace_back(overlay.target, true);
+        if (directory == "/")
+            for (const char* own : {"/dev", "/proc", "/sys"}) targets.emplace_back(own, true);
         return targets;
     }
 
@@ -238,10 +331,33 @@ class Builder {
 
     Attempt place(Placement& placement) {
         if (placement.kind == Placement::Kind::kHide) return hide(placement.target);
+        if (placement.target == "/") return enterCopy(placement);
         Descriptor point;
         if (auto failed = makeMountPoint(root_.get(), placement.target, placement.isDirectory, skeleton_.made, point))
             return failed;
         return attachMount(placement.mounted.get(), point.get(), placement.target);
+    }
+
+    // The copy of the system becomes the root; of the stem only what the jail made itself comes along. What shows the
+    // copy (a FUSE program) lives in the staging namespace and keeps its own root.
+    Attempt enterCopy(Placement& placement) {
+        constexpr std::array kOwn = {"/dev", "/proc", "/sys"};
+        std::array<Descriptor, kOwn.size()> trees;
+        for (std::size_t i = 0; i < kOwn.size(); ++i)
+            if (auto failed = cloneTree(root_.get(), kOwn[i] + 1, true, 0, trees[i])) return failed;
+        if (auto failed = attachMount(placement.mounted.get(), root_.get(), "/")) return failed;
+        if (::fchdir(placement.mounted.get()) != 0) return failure("enter", "the copy of the system");
+        if (::syscall(SYS_pivot_root, ".", ".") != 0) return failure("pivot", "the copy of the system");
+        if (::umount2(".", MNT_DETACH) != 0) return failure("detach", "the old root");
+        if (::chdir("/") != 0) return failure("enter", "/");
+        root_ = openPath(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
+        std::vector<std::string> made;
+        for (std::size_t i = 0; i < kOwn.size(); ++i) {
+            Descriptor point;
+            if (auto failed = makeMountPoint(root_.get(), kOwn[i], true, made, point)) return failed;
+            if (auto failed = attachMount(trees[i].get(), point.get(), kOwn[i])) return failed;
+        }
+        return std::nullopt;
     }
 
     Attempt hide(const std::string& path) {
@@ -266,6 +382,7 @@ class Builder {
         for (const Descriptor& cover : covers_)
             if (auto failed = setMountAttributes(cover.get(), kReadOnlyMount, false, "hidden directory")) return failed;
         skeleton_.writable.emplace_back("/dev");
+        if (setup_.system) return std::nullopt;
         return setMountAttributes(root_.get(), kReadOnlyMount, false, "/");
     }
 
@@ -290,6 +407,8 @@ Attempt dropSkeleton(const HostView& view, Skeleton& skeleton) {
         const std::string scratch = std::string(kWorkshop) + "/scratch";
         if (::umount2(scratch.c_str(), MNT_DETACH) != 0) return failure("detach", "scratch");
     }
+    for (auto image = skeleton.images.rbegin(); image != skeleton.images.rend(); ++image)
+        if (::umount2(image->c_str(), MNT_DETACH) != 0) return failure("detach", *image);
     for (auto made = skeleton.made.rbegin(); made != skeleton.made.rend(); ++made) {
         const std::string path = "root" + *made;
         // What was made in an overlay or a cover went with it.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "plugins/isolation/jail/attempt.h"
+#include "plugins/isolation/jail/fuse_overlay.h"
 #include "plugins/isolation/jail/mount_calls.h"
 #include "plugins/isolation/jail/protocol.h"
 #include "plugins/isolation/jail/system.h"
@@ -29,6 +30,8 @@ struct HostView {
 /// One sandbox's tree: the stem and its own places. The scratch tmpfs, sized by the disk limit, holds everything a
 /// command can write that has no directory of its own on the host.
 struct Skeleton {
+    FuseOverlay fuse;                 ///< shows the copy of the system to an ordinary user
+    std::vector<std::string> images;  ///< where images were mounted in the staging namespace
     Descriptor scratch;
     std::vector<Descriptor> uppers;     ///< one per overlay, in the plan's order
     std::vector<std::string> writable;  ///< what a command may write below, for the second line of defence

@@ -135,12 +135,14 @@ Attempt Supervisor::expect(const JailSetup& setup) {
 
 // What the command is refused, where it is not the same as for the plan before.
 void Supervisor::makeRules(const JailSetup& setup) {
-    if (filter_.empty() || setup.deniedCalls != setup_.deniedCalls) filter_ = buildFilter(setup.deniedCalls);
+    if (filter_.empty() || setup.deniedCalls != setup_.deniedCalls || setup.system != setup_.system)
+        filter_ = buildFilter(setup.deniedCalls, setup.system);
     if (!masks_ || setup.uid != setup_.uid) masks_ = findProcMasks(setup.uid);
 }
 
 Attempt Supervisor::checkIdentity(const JailSetup& setup) {
     rootless_ = !isMachineRoot();
+    if (setup.system) return std::nullopt;  // root of its own user namespace, whoever that is outside
     if (rootless_ && (setup.uid != ::geteuid() || setup.gid != ::getegid()))
         return failure("identity", "an ordinary user can run commands only as itself", EPERM);
     return std::nullopt;
@@ -149,6 +151,7 @@ Attempt Supervisor::checkIdentity(const JailSetup& setup) {
 Attempt Supervisor::setUp(const JailSetup& setup) {
     if (const std::optional<std::string> reason = objection(setup)) return failure("plan", *reason, EINVAL);
     if (host_ && setup.hostNetwork != setup_.hostNetwork) return failure("plan", "another network than before", EINVAL);
+    if (host_ && setup.system) return failure("plan", "a copy of the system needs a jail of its own", EINVAL);
     makeRules(setup);
     setup_ = setup;
     if (auto failed = checkIdentity(setup)) return failed;
@@ -191,10 +194,11 @@ Enforcer Supervisor::standIn(LimitName name) const {
             return Enforcer::kWatch;
         // Counted per user namespace, and not at all for root. Without one, all that the user runs anywhere counts.
         case LimitName::kTasks:
-            return setup_.uid != 0 && !setup_.bare ? Enforcer::kRlimit : Enforcer::kNone;
+            return (setup_.uid != 0 || rootless_) && !setup_.bare ? Enforcer::kRlimit : Enforcer::kNone;
         case LimitName::kDisk:
             if (scratchHoldsDisk()) return Enforcer::kTmpfs;
-            return setup_.diskBacked ? Enforcer::kBacking : Enforcer::kNone;
+            if (setup_.diskBacked) return Enforcer::kBacking;
+            return setup_.bare ? Enforcer::kNone : Enforcer::kWatch;
         case LimitName::kWallTime:
             return Enforcer::kTimer;
         case LimitName::kCpuShare:
@@ -295,7 +299,7 @@ ProcessLimits Supervisor::processLimits() const {
 
 std::unique_ptr<SupervisedRun> Supervisor::makeRun() {
     const InitPlan plan{setup_, skeleton_.writable, filter_, *masks_, processLimits(), rootless_, {}, -1};
-    const RunContext context{control_, *cgroups_, *tools_, enforcers_, skeleton_.scratch.get()};
+    const RunContext context{control_, *cgroups_, *tools_, enforcers_, skeleton_.scratch.get(), skeleton_.uppers};
     return std::make_unique<SupervisedRun>(context, plan);
 }
 
@@ -367,13 +371,14 @@ bool Supervisor::answerReset() {
     built_ = false;
     if (!host_) return false;
     if (auto failed = dropSkeleton(*host_, skeleton_)) return false;
-    if (setup_.hostNetwork || !isUntouched(interfaces_)) return false;
+    if (setup_.hostNetwork || setup_.system || !isUntouched(interfaces_)) return false;
     return sendFrame(control_, JailMessage::kIdle, {});
 }
 
 void Supervisor::cleanUp() {
     prepared_.reset();
     tools_.reset();
+    skeleton_.fuse.end();
     // Groups are removed by their path, which only the host's tree has.
     if (host_ && host_->staging) static_cast<void>(::setns(host_->staging.get(), CLONE_NEWNS));
     if (cgroups_) removeSoon(*cgroups_);

@@ -20,6 +20,9 @@ inline constexpr std::pair<std::uint32_t, std::uint32_t> kNumberGaps[] = {{335, 
 inline constexpr std::uint32_t kAbsentCalls[] = {SYS_clone3, SYS_io_uring_setup, SYS_io_uring_enter,
                                                  SYS_io_uring_register};
 
+/// Allowed in a copy of the system only: package managers run a package's scripts below another root.
+inline constexpr std::uint32_t kSystemCalls[] = {SYS_chroot};
+
 inline constexpr std::uint32_t kCachestat = 451;
 inline constexpr std::uint32_t kFchmodat2 = 452;
 inline constexpr std::uint32_t kMapShadowStack = 453;

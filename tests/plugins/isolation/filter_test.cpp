@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <cstring>
@@ -172,6 +173,24 @@ TEST(Filter, IsATreeOfModestSize) {
     const std::vector<sock_filter> program = buildFilter();
     EXPECT_LT(program.size(), 400U);
     EXPECT_GT(program.size(), 50U);
+}
+
+// A copy of the system differs in what package managers call, and in nothing else.
+TEST(Filter, ACopyOfTheSystemMayChangeItsRootAndNothingMore) {
+    const auto program = buildFilter({}, true);
+    for (std::uint32_t number = 0; number < 600; ++number) {
+        seccomp_data data{};
+        data.nr = static_cast<int>(number);
+        data.arch = AUDIT_ARCH_X86_64;
+        EXPECT_EQ(evaluate(program, data), number == SYS_chroot ? kAllowed : fateOf(number)) << "call " << number;
+    }
+    EXPECT_EQ(fateOf(SYS_chroot), kDenied);
+    seccomp_data audit{};
+    audit.nr = SYS_socket;
+    audit.arch = AUDIT_ARCH_X86_64;
+    audit.args[0] = AF_NETLINK;
+    audit.args[2] = 9;
+    EXPECT_EQ(evaluate(program, audit), SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
 }
 
 // The x32 numbers and other architectures do not slip through under another numbering.

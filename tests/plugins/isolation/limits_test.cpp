@@ -278,7 +278,7 @@ TEST_F(Limited, WithoutControlGroupsAWatcherEndsAnExcess) {
     EXPECT_EQ(reportOf(cpu, LimitName::kCpuTime).enforcedBy, Enforcer::kWatch);
 }
 
-TEST_F(Limited, ADiskLimitOnLayersWithoutAQuotaIsRefused) {
+TEST_F(Limited, ADiskLimitOnLayersWithoutAQuotaIsWatched) {
     GRADUS_CASES("R13");
     const HostProject project(someone());
     const HostProject layers(someone());
@@ -288,7 +288,18 @@ TEST_F(Limited, ADiskLimitOnLayersWithoutAQuotaIsRefused) {
     workspace.overlays[0].upper = layers.path() / "upper";
     workspace.overlays[0].work = layers.path() / "work";
     const Limits limits = limitsOf({{LimitName::kDisk, kMebibyte}});
-    EXPECT_THROW(backend().open(workspace, limits, Network::kNone, someone()), SetupError);
+    {
+        const auto watched = backend().open(workspace, limits, Network::kNone, someone());
+        Command fill = shell("head -c 9000000 /dev/zero > big; sleep 20");
+        fill.directory = project.path();
+        const Outcome outcome = watched->run(fill);
+        EXPECT_EQ(outcome.verdict, Verdict::kLimit) << describe(outcome);
+        const LimitReport& disk = reportOf(outcome, LimitName::kDisk);
+        EXPECT_EQ(disk.enforcedBy, Enforcer::kWatch);
+        EXPECT_TRUE(disk.tripped);
+        EXPECT_GT(disk.peak.value_or(0), kMebibyte);
+    }
+    std::filesystem::remove_all(layers.path() / "work/work");
     workspace.boundedUppers = true;
     const auto sandbox = backend().open(workspace, limits, Network::kNone, someone());
     EXPECT_EQ(reportOf(sandbox->run(shell("true")), LimitName::kDisk).enforcedBy, Enforcer::kBacking);

@@ -29,6 +29,9 @@ JailSetup sampleSetup() {
     setup.binds = {{"/etc/hosts", "/run/hosts", true}};
     setup.privates = {{"/tmp", 01777}};
     setup.files = {{"/tmp/note", "text\n", 0600}};
+    setup.images = {{"/x/image", "/x/disk", true}};
+    setup.subordinateUsers = {{300000, 65536}};
+    setup.subordinateGroups = {{300000, 65536}, {400000, 10}};
     setup.hidden = {"/root", "/home"};
     setup.limits = limitsOf({{LimitName::kMemory, 1U << 30}, {LimitName::kWallTime, 30'000}});
     setup.limits[LimitName::kTasks] = Limit{100, false};
@@ -39,8 +42,19 @@ JailRun sampleRun() {
     return {"/bin/sh", {"sh", "-c", "echo \xff"}, {"A=1", "B="}, "/srv/shop", 250, 022, true, 24, 80};
 }
 
+JailSetup systemSetup() {
+    JailSetup setup = sampleSetup();
+    setup.uid = setup.gid = 0;
+    setup.system = true;
+    setup.fuseProgram = "/usr/bin/fuse-overlayfs";
+    setup.overlays.push_back({"/", {"/"}, "", "", true});
+    setup.seeds = {{"/etc/shadow", "root:*:::::::\n", 0640}};
+    return setup;
+}
+
 TEST(JailProtocol, WhatIsWrittenIsRead) {
     EXPECT_EQ(decodeSetup(encode(sampleSetup())), sampleSetup());
+    EXPECT_EQ(decodeSetup(encode(systemSetup())), systemSetup());
     EXPECT_EQ(decodeRun(encode(sampleRun())), sampleRun());
     JailEnded ended;
     ended.end = JailEnd::kMemory;
@@ -126,6 +140,14 @@ TEST(JailProtocol, ObjectsToPlansThatCouldMeanSomethingElse) {
         EXPECT_TRUE(objects([&](JailSetup& setup) { setup.hidden.emplace_back(path); })) << path;
     EXPECT_TRUE(objects([](JailSetup& setup) { setup.hidden.emplace_back("/opt"); })) << "named twice";
     EXPECT_TRUE(objects([](JailSetup& setup) { setup.limits[LimitName::kDisk] = Limit{0, true}; }));
+    EXPECT_TRUE(objects([](JailSetup& setup) { setup.overlays[0].target = "/"; })) << "the root, and no copy of it";
+    EXPECT_TRUE(objects([](JailSetup& setup) { setup.system = true; })) << "a copy without an overlay of the root";
+    EXPECT_TRUE(objects([](JailSetup& setup) { setup.seeds = {{"/etc/shadow", "", 0600}}; }));
+    EXPECT_TRUE(objects([](JailSetup& setup) { setup.images[0].at = "/proc/x"; }));
+    EXPECT_EQ(objection(systemSetup()), std::nullopt);
+    JailSetup notRoot = systemSetup();
+    notRoot.uid = 1000;
+    EXPECT_TRUE(objection(notRoot));
     JailRun run = sampleRun();
     EXPECT_FALSE(objection(run));
     run.environment = {"NOVALUE"};

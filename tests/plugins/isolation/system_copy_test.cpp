@@ -1,0 +1,89 @@
+#include "plugins/isolation/system_copy.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "plugins/isolation/loop_image.h"
+#include "store/model/error.h"
+#include "store/privilege.h"
+#include "tests/support/scratch.h"
+
+namespace gradus {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<SystemMount> sampleMounts() {
+    return parseSystemMounts(
+        "1 0 8:1 / / rw,relatime - ext4 /dev/vda rw\n"
+        "2 1 8:2 / /home rw - ext4 /dev/vdb rw\n"
+        "3 1 8:1 /root/deep /srv/deep rw - ext4 /dev/vda rw\n"
+        "4 1 8:1 / /mnt/whole\\040disk ro,nosuid shared:1 - ext4 /dev/vda rw\n"
+        "5 1 8:2 /ada /srv/ada rw - ext4 /dev/vdb rw\n"
+        "not a mount\n");
+}
+
+TEST(SystemCopy, ReadsMountsWithWhatTheyShow) {
+    const auto mounts = sampleMounts();
+    ASSERT_EQ(mounts.size(), 5U);
+    EXPECT_EQ(mounts[3].at, "/mnt/whole disk");
+    EXPECT_TRUE(mounts[3].readOnly);
+    EXPECT_EQ(mounts[4].top, "/ada");
+    EXPECT_EQ(mounts[4].type, "ext4");
+}
+
+TEST(SystemCopy, FindsEveryOtherWayToAPlace) {
+    const auto mounts = sampleMounts();
+    const auto aliases = [&](const char* path) { return aliasesOf(path, mounts); };
+    EXPECT_EQ(aliases("/root"), (std::vector<fs::path>{"/srv/deep", "/mnt/whole disk/root"}));
+    EXPECT_EQ(aliases("/root/deep/key"), (std::vector<fs::path>{"/srv/deep/key", "/mnt/whole disk/root/deep/key"}));
+    EXPECT_EQ(aliases("/home"), (std::vector<fs::path>{"/srv/ada"}));
+    EXPECT_EQ(aliases("/home/ada/.ssh"), (std::vector<fs::path>{"/srv/ada/.ssh"}));
+    EXPECT_EQ(aliases("/home/eve"), std::vector<fs::path>{});
+}
+
+TEST(SystemCopy, KnowsTheIdsThatAUserMayGiveAway) {
+    const std::string file = "ada:100000:65536\n# a comment\neve:200000:1\n1000:300000:10\nada:x:y\nada:5\n";
+    const auto ranges = subordinateIds(file, "ada", 1000);
+    ASSERT_EQ(ranges.size(), 2U);
+    EXPECT_EQ(ranges[0].first, 100000U);
+    EXPECT_EQ(ranges[0].count, 65536U);
+    EXPECT_EQ(ranges[1].first, 300000U);
+    EXPECT_TRUE(subordinateIds(file, "bob", 1).empty());
+}
+
+TEST(SystemCopy, NobodysPasswordIsInIt) {
+    const SystemCopy copy = planSystemCopy("/nowhere");
+    ASSERT_FALSE(copy.overlays.empty());
+    EXPECT_EQ(copy.overlays.front().target, "/");
+    const auto shadow = std::find_if(copy.seeds.begin(), copy.seeds.end(),
+                                     [](const PrivateFile& seed) { return seed.target == "/etc/shadow"; });
+    ASSERT_NE(shadow, copy.seeds.end());
+    EXPECT_TRUE(shadow->content.starts_with("root:*:::::::\n")) << shadow->content;
+    EXPECT_EQ(shadow->content.find('$'), std::string::npos);
+}
+
+TEST(LoopImage, IsBoundedLocksItselfAndLeavesNothing) {
+    if (!isMachineRoot()) GTEST_SKIP() << "only root mounts images";
+    const test::ScratchDirectory scratch;
+    const fs::path image = scratch / "image";
+    makeLoopImage(image, 5 << 20, scratch / "templates");
+    EXPECT_LE(fs::file_size(image), 5U << 20);
+    {
+        const FileDescriptor top = openLoopImage(image, false);
+        EXPECT_EQ(::mkdirat(top.get(), "made", 0700), 0);
+        EXPECT_THROW(openLoopImage(image, true), Error) << "somebody else is writing to it";
+    }
+    const FileDescriptor one = openLoopImage(image, true);
+    const FileDescriptor other = openLoopImage(image, true);
+    EXPECT_EQ(::faccessat(one.get(), "made", F_OK, 0), 0);
+    EXPECT_EQ(::mkdirat(other.get(), "more", 0700), -1);
+    EXPECT_EQ(errno, EROFS);
+}
+
+}  // namespace
+}  // namespace gradus
