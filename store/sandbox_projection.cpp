@@ -43,12 +43,14 @@ void projectSandboxCreated(Sql& sql, const Event& event) {
     const bool kept = event.fields.text("kind") == "kept";
     sql.run(
         "insert into sandbox (id, project, actor, kind, base, since_s, since_ns, layer, forked_from, owner, "
-        "lifetime_ms, created_at, used_at, name_seq, seq) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "lifetime_ms, created_at, used_at, name_seq, seq, system) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         sandboxOf(event), event.project, event.actor, event.fields.text("kind"), event.fields.optionalText("commit"),
         event.fields.number("since-s"), event.fields.number("since-ns"), event.fields.number("layer"),
         event.fields.optionalNumber("forked-from"), event.fields.optionalText("owner"),
         event.fields.number("lifetime-ms"), toMillis(event.at), toMillis(event.at),
-        kept ? std::optional(event.seq) : std::nullopt, event.seq);
+        kept ? std::optional(event.seq) : std::nullopt, event.seq,
+        event.fields.optionalText("scope") == "system" ? 1 : 0);
     insertLayer(sql, event, event.fields.number("layer"), event.fields.optionalNumber("below"));
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kSandboxColumns =
     "select s.id, s.project, s.actor, s.kind, s.ended, s.base, s.since_s, s.since_ns, s.layer, s.forked_from, s.owner, "
-    "s.lifetime_ms, s.created_at, s.used_at, s.ended_at, s.change_set, p.text "
+    "s.lifetime_ms, s.created_at, s.used_at, s.ended_at, s.change_set, p.text, s.system "
     "from sandbox s left join payload p on p.seq = s.name_seq ";
 constexpr std::string_view kSnapshotColumns =
     "select n.id, n.sandbox, n.layer, n.taken_at, p.text from snapshot n left join payload p on p.seq = n.seq ";
@@ -62,6 +62,7 @@ SandboxRecord sandboxFromRow(const Sql::Call& row) {
     if (!row.isNull(14)) record.endedAt = fromMillis(row.number(14));
     record.changeSet = row.optionalDigest(15);
     record.name = nameIn(row.optionalText(16));
+    record.system = row.number(17) != 0;
     return record;
 }
 

@@ -79,6 +79,7 @@ SandboxRecord SandboxWriter::create(const SandboxDraft& wanted) {
         .set("since-s", std::int64_t{wanted.since.tv_sec})
         .set("since-ns", std::int64_t{wanted.since.tv_nsec})
         .setIfPresent("forked-from", wanted.forkedFrom);
+    if (wanted.system) draft.fields.set("scope", "system");
     if (wanted.owner) draft.fields.set("owner", formatOwner(*wanted.owner));
     draft.fields.set("lifetime-ms", std::int64_t{wanted.lifetime.count()});
     if (wanted.name) draft.payload = payload(named(wanted.name));

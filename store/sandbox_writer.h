@@ -15,6 +15,7 @@ struct SandboxDraft {
     SandboxKind kind = SandboxKind::kTransient;
     std::optional<std::string> name;
     std::optional<std::string> commit;
+    bool system = false;
     timespec since{};
     std::optional<std::int64_t> below;  ///< a frozen layer to stand on
     std::optional<std::int64_t> forkedFrom;

@@ -63,6 +63,7 @@ struct SandboxRecord {
     std::optional<std::string> name;  ///< kept ones; nothing once redacted
     /// What it is a clone of: a commit, else the directory as it is.
     std::optional<std::string> commit;
+    bool system = false;  ///< of the whole system, not of the project alone
     /// The file system's own clock just before the directory was first shown inside.
     timespec since{};
     /// The layer that takes its changes; the ones below are found through it.

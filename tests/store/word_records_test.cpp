@@ -351,7 +351,8 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
     });
     const std::int64_t seq = store.records().counts().events;
     store.sql().script(
-        "pragma foreign_keys = off; drop index promotion_by_stage; drop index check_result_by_question; alter table "
+        "pragma foreign_keys = off; alter table sandbox drop column system; drop index promotion_by_stage; drop index "
+        "check_result_by_question; alter table "
         "check_result drop column asked; alter table check_result drop column definition; alter table check_result "
         "drop column reused; drop table watch; alter table promotion drop column opened_boot; alter table promotion "
         "drop column opened_uptime; drop table race; drop table approval; drop table "
