@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,8 +66,22 @@ struct Unharvested {
     std::string reason;
 };
 
+/// Something outside of the project that a copy of the system has otherwise than the host.
+struct SystemChange {
+    std::string path;  ///< absolute
+    ChangeKind kind = ChangeKind::kAdded;
+};
+
+/// What a copy of the system changed outside of the project: counted and listed, and part of no change.
+struct SystemChanges {
+    std::uint64_t entries = 0;                   ///< a million at most are counted
+    std::map<std::string, std::uint64_t> below;  ///< by top-level directory
+    std::vector<SystemChange> listed;            ///< the first thousand, by path
+};
+
 struct Harvest {
     ChangeSet changes;
+    std::optional<SystemChanges> system;  ///< of a copy of the system
     /// Paths that git ignores, each file counted once; not part of `changes` unless asked for.
     std::uint64_t ignored = 0;
     /// Files of repositories themselves that are not as in the base: below the project's `.git`, below that of a

@@ -89,7 +89,7 @@ void listHomes(CloneDraft& draft) {
 // Directories on the way to what is shown of a home are made by root there; the command's user must be able to write
 // beside it.
 void ownTheWay(CloneDraft& draft) {
-    if (!isMachineRoot() || draft.identity.uid == 0) return;
+    if (!isMachineRoot() || draft.identity.uid == 0 || draft.request.system) return;
     std::vector<fs::path> targets;
     for (const ReadOnlyBind& bind : draft.view.workspace().binds) targets.push_back(bind.target);
     for (const Overlay& overlay : draft.view.workspace().overlays) targets.push_back(overlay.target);
@@ -199,6 +199,7 @@ ClonePlan planClone(const CloneRequest& request) {
     openHome(draft);
     showProject(draft);
     showGitDirectories(draft);
+    showSystem(draft);
     ClonePlan plan;
     std::vector<std::string> variables = draft.variables;
     variables.insert(variables.end(), request.passed.begin(), request.passed.end());
@@ -208,14 +209,17 @@ ClonePlan planClone(const CloneRequest& request) {
     showToolSettings(draft);
     showNamed(draft);
     hidePlaces(draft);
+    hideAliases(draft);
     ownTheWay(draft);
     plan.workspace = draft.view.workspace();
-    plan.identity = draft.identity;
+    plan.workspace.system = request.system;
+    plan.identity = request.system ? Identity{0, 0} : draft.identity;
     plan.directory = request.directory;
     plan.home = std::move(draft.shown);
     plan.notes = std::move(draft.notes);
     plan.notOurs = std::move(draft.notOurs);
     plan.alsoKept = std::move(draft.alsoKept);
+    plan.system = std::move(draft.system);
     return plan;
 }
 

@@ -25,6 +25,7 @@ struct CloneRequest {
     std::vector<std::string> hide;    ///< patterns below the project that are shown empty (policies/language/glob.h)
     std::vector<std::filesystem::path> hiddenPaths;  ///< the state directory, stage targets
     std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
+    bool system = false;                             ///< copy the rest of the system too; the command is root inside
 };
 
 /// What of the caller's home is seen inside.
@@ -47,6 +48,8 @@ struct ClonePlan {
     /// Indices of overlays besides the project's that hold its state: a git directory elsewhere, mounts below the
     /// project. They are in memory; a sandbox that is kept gives them layers on disk as well.
     std::vector<std::size_t> alsoKept;
+    /// Those of them that are the copy of the system.
+    std::vector<std::size_t> system;
 };
 
 /// Reads the file system, changes nothing. Throws Error for a project that cannot be cloned, with the reason and cure.

@@ -25,6 +25,7 @@ struct CloneDraft {
     std::vector<std::string> notes{};
     std::vector<std::string> notOurs{};
     std::vector<std::size_t> alsoKept{};
+    std::vector<std::size_t> system{};
     std::vector<std::string> variables{};  ///< NAME=value that the plan itself needs
 
     /// Copy-on-write where that is possible, else read-only with a note. Returns false if the place was taken.
@@ -58,6 +59,10 @@ void showToolSettings(CloneDraft& draft);
 void giveScratchPlaces(CloneDraft& draft);
 /// What the request names although it would be hidden. Throws Error for what is never shown.
 void showNamed(CloneDraft& draft);
+/// The rest of the system, copy-on-write, if it is asked for.
+void showSystem(CloneDraft& draft);
+/// What is hidden, where another mount shows it as well.
+void hideAliases(CloneDraft& draft);
 /// Secrets inside of what is shown, sockets, other homes, what the request names.
 void hidePlaces(CloneDraft& draft);
 

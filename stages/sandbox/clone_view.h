@@ -30,6 +30,8 @@ class CloneView {
     bool privateDirectory(const std::filesystem::path& target, mode_t mode);
     bool file(PrivateFile file);
     bool hide(const std::filesystem::path& target);
+    /// Of a copy of the system.
+    void seed(const PrivateFile& file) { workspace_.seeds.push_back(file); }
 
     /// Whether the host's own bytes are seen at this very path, links not followed.
     bool shows(const std::filesystem::path& path) const;

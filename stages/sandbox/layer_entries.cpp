@@ -138,9 +138,13 @@ struct stat statBelow(int directory, const std::string& name) {
     return info;
 }
 
+// What fuse-overlayfs writes where it may not set the attribute.
+constexpr const char* kFuseOpaque = ".wh..wh..opq";
+
 bool isOpaque(int directory) {
     char value = 0;
-    return ::fgetxattr(directory, opaqueName(), &value, 1) == 1 && value == 'y';
+    if (::fgetxattr(directory, opaqueName(), &value, 1) == 1 && value == 'y') return true;
+    return ::faccessat(directory, kFuseOpaque, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void setOpaque(int directory) {

@@ -202,6 +202,28 @@ void mergeTrees(const std::vector<FileDescriptor>& layers, int target) {
     copyLook(layers.front().get(), target, Marks::kLeave);
 }
 
+namespace {
+
+void addAllocated(int directory, int depth, std::set<std::pair<dev_t, ino_t>>& seen, std::uint64_t& bytes) {
+    constexpr std::uint64_t kBlock = 512;
+    for (const std::string& name : namesIn(directory)) {
+        const struct stat info = statBelow(directory, name);
+        const bool isNew = S_ISDIR(info.st_mode) || info.st_nlink < 2 || seen.insert({info.st_dev, info.st_ino}).second;
+        if (isNew) bytes += static_cast<std::uint64_t>(info.st_blocks) * kBlock;
+        if (S_ISDIR(info.st_mode) && depth < kDeepest)
+            addAllocated(ReadDirectory(directory, name).get(), depth + 1, seen, bytes);
+    }
+}
+
+}  // namespace
+
+std::uint64_t allocatedBelow(int directory) {
+    std::set<std::pair<dev_t, ino_t>> seen;
+    std::uint64_t bytes = 0;
+    addAllocated(directory, 0, seen, bytes);
+    return bytes;
+}
+
 std::uint64_t removeContents(int directory) {
     Removal removal(directory);
     // What was lifted out of the depth is in the directory itself by then.

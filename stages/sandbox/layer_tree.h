@@ -24,6 +24,9 @@ void copyTree(int source, int target);
 /// are hard links to the layers', which nobody writes any more. Throws Error where they nest deeper than kDeepest.
 void mergeTrees(const std::vector<FileDescriptor>& layers, int target);
 
+/// Bytes allocated to what lies below, files of several names once.
+std::uint64_t allocatedBelow(int directory);
+
 /// Deletes everything below `directory`, whatever its depth and modes; gives the bytes that were allocated.
 /// Somebody else may be deleting the same.
 std::uint64_t removeContents(int directory);

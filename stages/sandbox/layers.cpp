@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 
+#include "plugins/isolation/loop_image.h"
+#include "stages/sandbox/layer_entries.h"
 #include "stages/sandbox/layer_tree.h"
 #include "store/model/digest.h"
 #include "store/model/error.h"
@@ -30,6 +32,22 @@ void makeDirectory(const fs::path& path) {
 }
 
 FileDescriptor openDirectory(const fs::path& path) { return openFile(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW); }
+
+FileDescriptor openDirectory(int parent, const std::string& name) {
+    FileDescriptor open(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!open) fail("open", name);
+    return open;
+}
+
+FileDescriptor madeDirectory(int parent, const std::string& name) {
+    if (::mkdirat(parent, name.c_str(), 0700) != 0 && errno != EEXIST) fail("make", name);
+    return openDirectory(parent, name);
+}
+
+bool isRegular(const fs::path& path) {
+    struct stat info {};
+    return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
 
 /// "l12" -> 12: nothing for a name that we would not give.
 std::optional<std::int64_t> numberAfter(char letter, const std::string& name) {
@@ -70,19 +88,19 @@ std::string flawOf(const fs::path& path, bool ours) {
     return "";
 }
 
-std::vector<std::string> partsOf(const fs::path& layer) {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator it(layer / "parts", error); !error && it != fs::directory_iterator();
-         it.increment(error))
-        names.push_back(it->path().filename());
-    return names;
+std::vector<std::string> partsOf(int content) {
+    const FileDescriptor parts(::openat(content, "parts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return parts ? namesIn(parts.get()) : std::vector<std::string>();
 }
 
-void mergeInto(const std::vector<fs::path>& layers, const fs::path& target) {
-    std::vector<FileDescriptor> sources;
-    for (const fs::path& layer : layers) sources.push_back(openDirectory(layer));
-    mergeTrees(sources, openDirectory(target).get());
+std::string partName(const fs::path& target) { return sha256(target.native()).hex(); }
+
+// After this, what a crash left half made is whole.
+FileDescriptor beginPart(int content, const std::string& name) {
+    const FileDescriptor parts = madeDirectory(content, "parts");
+    FileDescriptor part = madeDirectory(parts.get(), name);
+    for (const char* directory : {"work", "upper"}) madeDirectory(part.get(), directory);
+    return part;
 }
 
 // Renamed, so that a name in the trash is never in the way of the next.
@@ -99,8 +117,43 @@ fs::path trashName(const fs::path& trash, const fs::path& what) {
 fs::path Layers::place(std::int64_t layer) const { return root_ / "layers" / ("l" + std::to_string(layer)); }
 fs::path Layers::lockFile(std::int64_t sandbox) const { return root_ / "locks" / ("s" + std::to_string(sandbox)); }
 
+fs::path Layers::content(std::int64_t layer) const {
+    return isRegular(place(layer) / "image") ? place(layer) / "disk" : place(layer);
+}
+
 fs::path Layers::part(std::int64_t layer, const fs::path& target) const {
-    return place(layer) / "parts" / sha256(target.native()).hex();
+    return content(layer) / "parts" / partName(target);
+}
+
+std::optional<ImageMount> Layers::imageOf(std::int64_t layer) const {
+    const fs::path image = place(layer) / "image";
+    if (!isRegular(image)) return std::nullopt;
+    return ImageMount{image, place(layer) / "disk", true};
+}
+
+FileDescriptor Layers::open(std::int64_t layer, Access access) const {
+    if (const auto image = imageOf(layer)) return openLoopImage(image->file, access == Access::kRead);
+    return openDirectory(place(layer));
+}
+
+FileDescriptor Layers::openUpper(std::int64_t layer) const {
+    return openDirectory(open(layer, Access::kRead).get(), "upper");
+}
+
+std::optional<FileDescriptor> Layers::openPart(std::int64_t layer, const fs::path& target) const {
+    const FileDescriptor content = open(layer, Access::kRead);
+    FileDescriptor upper(::openat(content.get(), ("parts/" + partName(target) + "/upper").c_str(),
+                                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!upper) return std::nullopt;
+    return upper;
+}
+
+std::uint64_t Layers::size(std::int64_t layer) const {
+    constexpr std::uint64_t kBlock = 512;
+    struct stat info {};
+    if (const auto image = imageOf(layer))
+        return ::stat(image->file.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * kBlock : 0;
+    return allocatedBelow(openDirectory(place(layer)).get());
 }
 
 std::string Layers::mark(std::int64_t layer) const { return fmt::format("gradus-layer 1 {} {}\n", store_, layer); }
@@ -110,12 +163,10 @@ void Layers::prepare() const {
 }
 
 void Layers::begin(std::int64_t layer) const {
-    if (::mkdir(place(layer).c_str(), 0700) != 0 && errno != EEXIST) {
-        if (errno != ENOENT) fail("make", place(layer));
-        prepare();
-        makeDirectory(place(layer));
-    }
-    makeDirectory(work(layer));
+    if (::mkdir(place(layer).c_str(), 0700) == 0 || errno == EEXIST) return;
+    if (errno != ENOENT) fail("make", place(layer));
+    prepare();
+    makeDirectory(place(layer));
 }
 
 // The mark comes last: a layer that has it was made to the end.
@@ -125,73 +176,77 @@ void Layers::finish(std::int64_t layer) const {
     writeAll(file.get(), mark(layer), path);
 }
 
-void Layers::make(std::int64_t layer, const fs::path& model) const {
+void Layers::make(std::int64_t layer, const fs::path& model) const { make(layer, openDirectory(model).get()); }
+
+void Layers::make(std::int64_t layer, int model) const {
     begin(layer);
-    makeDirectory(upper(layer));
-    copyLook(openDirectory(model).get(), openDirectory(upper(layer)).get(), Marks::kLeave);
+    const FileDescriptor content = open(layer, Access::kWrite);
+    madeDirectory(content.get(), "work");
+    copyLook(model, madeDirectory(content.get(), "upper").get(), Marks::kLeave);
     finish(layer);
+}
+
+void Layers::makeBounded(std::int64_t layer, int model, std::uint64_t bytes) const {
+    begin(layer);
+    makeDirectory(place(layer) / "disk");
+    makeLoopImage(place(layer) / "image", bytes, root_ / "images");
+    make(layer, model);
 }
 
 void Layers::makeFrom(std::int64_t layer, int memory) const {
     begin(layer);
-    makeDirectory(upper(layer));
-    const FileDescriptor target = openDirectory(upper(layer));
-    copyTree(memory, target.get());
+    const FileDescriptor content = open(layer, Access::kWrite);
+    madeDirectory(content.get(), "work");
+    copyTree(memory, madeDirectory(content.get(), "upper").get());
     finish(layer);
 }
 
 void Layers::makeFrom(std::int64_t layer, const ChangeLayer& change, const Objects& objects) const {
     begin(layer);
-    makeDirectory(upper(layer));
-    writeChangeLayer(change, objects, openDirectory(upper(layer)).get());
+    const FileDescriptor content = open(layer, Access::kWrite);
+    madeDirectory(content.get(), "work");
+    writeChangeLayer(change, objects, madeDirectory(content.get(), "upper").get());
     finish(layer);
 }
 
-namespace {
-
-void beginPart(const fs::path& part) {
-    makeDirectory(part.parent_path());
-    for (const char* name : {"", "work", "upper"}) makeDirectory(part / name);
-}
-
-}  // namespace
-
 void Layers::makePart(std::int64_t layer, const fs::path& target, int memory) const {
-    beginPart(part(layer, target));
-    copyTree(memory, openDirectory(part(layer, target) / "upper").get());
+    const FileDescriptor content = open(layer, Access::kWrite);
+    copyTree(memory, openDirectory(beginPart(content.get(), partName(target)).get(), "upper").get());
 }
 
-void Layers::makePart(std::int64_t layer, const fs::path& target, const fs::path& model) const {
-    const fs::path place = part(layer, target);
-    if (fs::exists(fs::symlink_status(place / "upper"))) {
-        removeContents(openDirectory(place / "work").get());
+void Layers::makePart(std::int64_t layer, const fs::path& target, const FileDescriptor& model) const {
+    const FileDescriptor content = open(layer, Access::kWrite);
+    const std::string place = "parts/" + partName(target);
+    if (::faccessat(content.get(), (place + "/upper").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        removeContents(openDirectory(content.get(), place + "/work").get());
         return;
     }
-    beginPart(place);
-    copyLook(openDirectory(model).get(), openDirectory(place / "upper").get(), Marks::kLeave);
+    const FileDescriptor part = beginPart(content.get(), partName(target));
+    copyLook(model.get(), openDirectory(part.get(), "upper").get(), Marks::kLeave);
 }
 
-void Layers::renewWork(std::int64_t layer) const { removeContents(openDirectory(work(layer)).get()); }
+void Layers::renewWork(std::int64_t layer) const {
+    const FileDescriptor content = open(layer, Access::kWrite);
+    removeContents(openDirectory(content.get(), "work").get());
+}
 
 void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) const {
     const fs::path target = place(host) / "merged";
     if (fs::exists(fs::symlink_status(target))) fs::rename(target, trashName(root_ / "trash", target));
     makeDirectory(target);
-    makeDirectory(target / "upper");
-    std::vector<fs::path> uppers;
-    std::map<std::string, std::vector<fs::path>> parts;
-    for (const std::int64_t layer : layers) {
-        uppers.push_back(upper(layer));
-        for (const std::string& name : partsOf(place(layer)))
-            parts[name].push_back(place(layer) / "parts" / name / "upper");
-    }
-    makeDirectory(target / "work");
-    mergeInto(uppers, target / "upper");
-    for (const auto& [name, sources] : parts) {
-        beginPart(target / "parts" / name);
-        mergeInto(sources, target / "parts" / name / "upper");
-    }
     const FileDescriptor merged = openDirectory(target);
+    std::vector<FileDescriptor> uppers;
+    std::map<std::string, std::vector<FileDescriptor>> parts;
+    for (const std::int64_t layer : layers) {
+        const FileDescriptor content = open(layer, Access::kRead);
+        uppers.push_back(openDirectory(content.get(), "upper"));
+        for (const std::string& name : partsOf(content.get()))
+            parts[name].push_back(openDirectory(content.get(), "parts/" + name + "/upper"));
+    }
+    madeDirectory(merged.get(), "work");
+    mergeTrees(uppers, madeDirectory(merged.get(), "upper").get());
+    for (const auto& [name, sources] : parts)
+        mergeTrees(sources, openDirectory(beginPart(merged.get(), name).get(), "upper").get());
     // The layers it is made of may be deleted afterwards: that must not reach the disk first.
     if (::syncfs(merged.get()) != 0) fail("sync", target);
 }
@@ -206,7 +261,8 @@ std::string Layers::flaw(std::int64_t layer) const {
     if (std::string found = flawOf(root_, true); !found.empty()) return found;
     const fs::path path = place(layer);
     if (std::string found = flawOf(path, true); !found.empty()) return found;
-    for (const char* name : {"upper", "work"})
+    const bool bounded = isRegular(path / "image");
+    for (const char* name : {bounded ? "disk" : "upper", bounded ? "disk" : "work"})
         if (std::string found = flawOf(path / name, false); !found.empty()) return found;
     const auto text = markIn(path);
     if (!text) return (path / "mark").native() + " is gone";
@@ -237,6 +293,18 @@ std::uint64_t Layers::emptyTrash() const {
     std::error_code error;
     if (!fs::is_directory(fs::symlink_status(trash, error))) return 0;
     return removeContents(openDirectory(trash).get());
+}
+
+void Layers::removeOldTemplates(Time now) const {
+    constexpr std::int64_t kWeek = std::int64_t{7} * 24 * 3600;
+    const fs::path images = root_ / "images";
+    const FileDescriptor directory(::open(images.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory) return;
+    for (const std::string& name : namesIn(directory.get())) {
+        struct stat info {};
+        if (::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (info.st_mtim.tv_sec + kWeek < toMillis(now) / 1000) ::unlinkat(directory.get(), name.c_str(), 0);
+    }
 }
 
 std::vector<std::int64_t> Layers::listed() const { return numbersIn(root_ / "layers", 'l'); }

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "plugins/api/isolation.h"
 #include "stages/sandbox/change_layer.h"
 #include "store/file.h"
 
@@ -17,10 +19,23 @@ class Layers {
     /// `root` is "sandboxes" in the state directory. `store` is the store's id: a layer of another is not ours.
     Layers(std::filesystem::path root, std::string store) : root_(std::move(root)), store_(std::move(store)) {}
 
-    std::filesystem::path upper(std::int64_t layer) const { return place(layer) / "upper"; }
-    std::filesystem::path work(std::int64_t layer) const { return place(layer) / "work"; }
+    /// For a plan. What lies in an image is at these places only where the image is mounted (imageOf).
+    std::filesystem::path upper(std::int64_t layer) const { return content(layer) / "upper"; }
+    std::filesystem::path work(std::int64_t layer) const { return content(layer) / "work"; }
     /// Where the layer has its part of another overlay than the project's: a git directory elsewhere, a mount below.
     std::filesystem::path part(std::int64_t layer, const std::filesystem::path& target) const;
+
+    /// The layer's directories lie in an image, which bounds what it can hold: where to mount it. Only root has such.
+    std::optional<ImageMount> imageOf(std::int64_t layer) const;
+    /// What holds `upper`, `work` and `parts`, whether in an image or not. Nobody else may be writing to the layer; a
+    /// writable one of an image must be closed before anybody mounts it.
+    enum class Access { kRead, kWrite };
+    FileDescriptor open(std::int64_t layer, Access access) const;
+    FileDescriptor openUpper(std::int64_t layer) const;
+    /// Nothing if the layer has no part of that overlay.
+    std::optional<FileDescriptor> openPart(std::int64_t layer, const std::filesystem::path& target) const;
+    /// Bytes that the layer has on the disk; of an image, what of it is allocated.
+    std::uint64_t size(std::int64_t layer) const;
     std::filesystem::path lockFile(std::int64_t sandbox) const;
 
     /// The directories that everything else lies in.
@@ -29,6 +44,9 @@ class Layers {
     /// An empty layer whose top looks like `model`'s: what is shown of it is its own owner, mode and times. One that
     /// was half made is finished.
     void make(std::int64_t layer, const std::filesystem::path& model) const;
+    void make(std::int64_t layer, int model) const;
+    /// The same in an image of its own, of which it cannot hold more than `bytes`.
+    void makeBounded(std::int64_t layer, int model, std::uint64_t bytes) const;
     /// An overlay that need not sync leaves a mark in its work directory, with which it refuses to be mounted again.
     void renewWork(std::int64_t layer) const;
     /// A layer with what was written in memory.
@@ -37,7 +55,7 @@ class Layers {
     void makeFrom(std::int64_t layer, const ChangeLayer& change, const Objects& objects) const;
     /// The same for a part; without `memory` an empty one that looks like `model`, unless it is there.
     void makePart(std::int64_t layer, const std::filesystem::path& target, int memory) const;
-    void makePart(std::int64_t layer, const std::filesystem::path& target, const std::filesystem::path& model) const;
+    void makePart(std::int64_t layer, const std::filesystem::path& target, const FileDescriptor& model) const;
     /// The layers, topmost first, as one: built inside the layer `host`, on the disk when this returns.
     void merge(const std::vector<std::int64_t>& layers, std::int64_t host) const;
     /// Puts what merge() built in its place. Does nothing if it is there already.
@@ -52,6 +70,8 @@ class Layers {
     bool discard(std::int64_t layer) const;
     /// The same, and deleted at once.
     void remove(std::int64_t layer) const;
+    /// Empty images of sizes that nobody asked for in a week.
+    void removeOldTemplates(Time now) const;
     /// Deletes what was discarded; gives the bytes that were allocated to it.
     std::uint64_t emptyTrash() const;
 
@@ -61,6 +81,7 @@ class Layers {
 
   private:
     std::filesystem::path place(std::int64_t layer) const;
+    std::filesystem::path content(std::int64_t layer) const;
     std::string mark(std::int64_t layer) const;
     void begin(std::int64_t layer) const;
     void finish(std::int64_t layer) const;

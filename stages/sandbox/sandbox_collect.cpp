@@ -98,6 +98,7 @@ void Sandboxes::Inside::sweep(CollectReport& report) {
         if (!read([&](const Records& records) { return isEnded(records.sandboxes(), sandbox); })) continue;
         if (const auto lock = SandboxLock::attempt(layers().lockFile(sandbox))) lock->removeFile();
     }
+    layers().removeOldTemplates(around.clock.now());
     try {
         report.removedBytes += layers().emptyTrash();
     } catch (const Error& e) {

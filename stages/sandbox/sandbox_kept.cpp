@@ -27,6 +27,15 @@ std::size_t mostLayers() {
     return major > 6 || (major == 6 && minor >= 5) ? Sandboxes::kMostLayers : 12;
 }
 
+// As many layers, and one was frozen since. Each image takes a loop device and a millisecond or two.
+bool isDeep(const std::vector<LayerRecord>& chain, const Layers& layers) {
+    constexpr std::size_t kMostImages = 8;
+    std::size_t images = 0;
+    for (const LayerRecord& layer : chain)
+        if (layers.imageOf(layer.id)) ++images;
+    return chain.size() > mostLayers() || images > kMostImages;
+}
+
 }  // namespace
 
 MaterialisedCommit Sandboxes::Inside::pinned(const fs::path& project, const std::string& commit) const {
@@ -73,7 +82,10 @@ void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const H
         if (layer->used)
             throw Error(ErrorCode::kDamaged, "sandbox s{} cannot be used: {}", chain.front().sandbox, flaw)
                 .hint("somebody changed it from outside; `gradus sandbox rm` removes what is left");
-        all.make(layer->id, layer->below ? all.upper(*layer->below) : baseOf(held.record, held.project));
+        if (layer->below)
+            all.make(layer->id, all.openUpper(*layer->below).get());
+        else
+            all.make(layer->id, baseOf(held.record, held.project));
     }
 }
 
@@ -82,10 +94,13 @@ SandboxRecord Sandboxes::create(const CreateRequest& request) {
     reap();
     const ProjectIdentity project = identify(request.project);
     CommandRequest nothing;
+    nothing.system = request.system;
+    if (request.system) inside_->confinerFor(nothing);        // where no backend can, there is no use in a record
     planClone(inside_->cloneRequest(project.path, nothing));  // one that cannot be cloned is refused now, not later
     fs::path base = project.path;
     SandboxDraft draft;
     draft.kind = SandboxKind::kKept;
+    draft.system = request.system;
     draft.name = request.name;
     std::optional<MaterialisedCommit> pinned;  // held until there is a record that stands on it
     if (request.commit) {
@@ -114,7 +129,7 @@ SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name
         snapshot = writer.snapshot(sandbox, name);
         next = writer.records().sandbox(sandbox)->layer;
     });
-    inside_->layers().make(next, inside_->layers().upper(snapshot.layer));
+    inside_->layers().make(next, inside_->layers().openUpper(snapshot.layer).get());
     inside_->squashIfDeep(held);
     return snapshot;
 }
@@ -137,7 +152,7 @@ void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Pat
         dropped = writer.restore(*snapshot);
         next = writer.records().sandbox(sandbox)->layer;
     });
-    inside_->layers().make(next, inside_->layers().upper(snapshot->layer));
+    inside_->layers().make(next, inside_->layers().openUpper(snapshot->layer).get());
     inside_->layers().discard(dropped);
 }
 
@@ -164,6 +179,7 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
     SandboxDraft draft;
     draft.project = held.record.project;
     draft.kind = SandboxKind::kKept;
+    draft.system = held.record.system;
     draft.commit = held.record.commit;
     draft.since = held.record.since;
     draft.forkedFrom = sandbox;
@@ -181,9 +197,11 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
         }
     });
     const Layers& all = inside_->layers();
-    const fs::path model = draft.below ? all.upper(*draft.below) : inside_->baseOf(held.record, held.project);
-    if (next != held.record.layer) all.make(next, model);
-    for (const SandboxRecord& fork : forks) all.make(fork.layer, model);
+    const FileDescriptor model =
+        draft.below ? all.openUpper(*draft.below)
+                    : openFile(inside_->baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (next != held.record.layer) all.make(next, model.get());
+    for (const SandboxRecord& fork : forks) all.make(fork.layer, model.get());
     inside_->squashIfDeep(held);
     return forks;
 }
@@ -191,11 +209,10 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
 // The merged layer is built where only we look, then recorded, then put in its place: whoever holds the sandbox next
 // finds it in the one or the other, or builds it anew.
 void Sandboxes::Inside::squashIfDeep(const HeldSandbox& held) {
-    if (held.chain.size() <= mostLayers()) return;  // as many layers, and one was frozen since
+    if (!isDeep(held.chain, layers())) return;
     const std::int64_t sandbox = held.record.id;
     const SandboxRecord record = living(sandbox);
     const auto chain = read([&](const Records& records) { return records.sandboxes().chain(record.layer); });
-    if (chain.size() - 1 <= mostLayers()) return;
     std::vector<std::int64_t> frozen;
     for (std::size_t i = 1; i < chain.size(); ++i) frozen.push_back(chain[i].id);
     try {
@@ -215,27 +232,33 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     HarvestSource source;
     std::vector<FileDescriptor> open;
     for (const LayerRecord& layer : held.chain) {
-        open.push_back(openFile(layers().upper(layer.id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+        open.push_back(layers().openUpper(layer.id));
         source.layers.push_back(open.back().get());
     }
     source.base = baseOf(held.record, held.project);
     source.since = held.record.since;
     source.pinned = held.record.commit.has_value();
     if (source.pinned) source.repository = held.project.path;
-    CloneRequest request = cloneRequest(held.project.path, {});
+    CommandRequest nothing;
+    nothing.system = held.record.system;
+    CloneRequest request = cloneRequest(held.project.path, nothing);
     if (source.pinned) request.lowers = {source.base};
     const ClonePlan plan = planClone(request);
     source.notOurs = plan.notOurs;
-    for (const auto& [part, base] : repositoriesIn(plan)) {
-        RepositorySource& repository = source.repositories.emplace_back(RepositorySource{{}, base});
+    const auto partsOf = [&](std::size_t part) {
+        std::vector<int> found;
         for (const LayerRecord& layer : held.chain) {
-            const fs::path upper = layers().part(layer.id, plan.workspace.overlays.at(part).target) / "upper";
-            if (!fs::is_directory(fs::symlink_status(upper))) continue;
-            open.push_back(openFile(upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-            repository.layers.push_back(open.back().get());
+            auto upper = layers().openPart(layer.id, plan.workspace.overlays.at(part).target);
+            if (!upper) continue;
+            open.push_back(std::move(*upper));
+            found.push_back(open.back().get());
         }
-    }
-    return harvest(source, options);
+        return found;
+    };
+    for (const auto& [part, base] : repositoriesIn(plan)) source.repositories.push_back({partsOf(part), base});
+    Harvest found = harvest(source, options);
+    if (held.record.system) found.system = systemChangesIn(plan, partsOf);
+    return found;
 }
 
 Harvest Sandboxes::diff(std::int64_t sandbox, const HarvestOptions& options, const Patience& patience) {

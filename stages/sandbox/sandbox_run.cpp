@@ -9,6 +9,7 @@
 #include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
+#include "stages/sandbox/system_changes.h"
 
 namespace gradus {
 
@@ -50,6 +51,13 @@ std::vector<std::pair<std::size_t, fs::path>> repositoriesIn(const ClonePlan& pl
     return found;
 }
 
+SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers) {
+    std::vector<SystemSource> sources;
+    for (const std::size_t overlay : plan.system)
+        sources.push_back({layers(overlay), plan.workspace.overlays.at(overlay).target});
+    return systemChanges(sources, plan.workspace.seeds);
+}
+
 Command commandFrom(const CommandRequest& request, const ClonePlan& plan) {
     Command command;
     command.arguments = request.arguments;
@@ -75,6 +83,7 @@ CloneRequest Sandboxes::Inside::cloneRequest(const fs::path& project, const Comm
     request.hiddenPaths = command.hiddenPaths;
     request.show = command.show;
     request.hiddenPaths.push_back(around.state.root);
+    request.system = command.system;
     return request;
 }
 
@@ -151,7 +160,8 @@ ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, cons
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
     const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
-    return afterwards != Afterwards::kDiscard && (changed || harvest.inRepository > 0);
+    const bool elsewhere = harvest.inRepository > 0 || (harvest.system && harvest.system->entries > 0);
+    return afterwards != Afterwards::kDiscard && (changed || elsewhere);
 }
 
 }  // namespace
@@ -172,6 +182,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     Trial trial(*this);
     SandboxDraft draft;
     draft.kind = SandboxKind::kTransient;
+    draft.system = command.system;
     if (pinned) draft.commit = pinned->commit;
     draft.since = fileSystemNow();
     draft.owner = inside_->me();
@@ -213,6 +224,9 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     options.maxEntries = request.mostChanges;
     try {
         trial.harvest_ = harvest(source, options);
+        if (command.system)
+            trial.harvest_.system =
+                systemChangesIn(plan, [&](std::size_t overlay) { return std::vector{trial.sandbox_->upper(overlay)}; });
     } catch (const Error& e) {
         // What was done must not be lost with the sandbox only because it is more than can be listed.
         trial.unread_ = e.what();
@@ -315,30 +329,53 @@ void useLayers(const Layers& layers, const HeldSandbox& held, const fs::path& ba
 // What belongs to the project and lies elsewhere has its part in every layer that was written to.
 void usePart(const Layers& layers, const HeldSandbox& held, Overlay& overlay) {
     std::vector<fs::path> lowers;
-    for (std::size_t i = 1; i < held.chain.size(); ++i) {
-        fs::path part = layers.part(held.chain[i].id, overlay.target) / "upper";
-        if (fs::exists(fs::symlink_status(part))) lowers.push_back(std::move(part));
-    }
+    FileDescriptor model;
+    for (std::size_t i = 1; i < held.chain.size(); ++i)
+        if (auto part = layers.openPart(held.chain[i].id, overlay.target)) {
+            lowers.push_back(layers.part(held.chain[i].id, overlay.target) / "upper");
+            if (!model) model = std::move(*part);
+        }
     lowers.insert(lowers.end(), overlay.lowers.begin(), overlay.lowers.end());
-    layers.makePart(held.record.layer, overlay.target, lowers.front());
+    if (!model) model = openFile(overlay.lowers.front(), O_RDONLY | O_DIRECTORY);
+    layers.makePart(held.record.layer, overlay.target, model);
     const fs::path own = layers.part(held.record.layer, overlay.target);
     overlay.lowers = std::move(lowers);
     overlay.upper = own / "upper";
     overlay.work = own / "work";
 }
 
+// The sandbox's own layer is written to; the ones below are shared and only read.
+void useImages(const Layers& layers, const HeldSandbox& held, Workspace& workspace) {
+    for (const LayerRecord& layer : held.chain)
+        if (auto image = layers.imageOf(layer.id)) {
+            image->readOnly = layer.id != held.record.layer;
+            workspace.images.push_back(std::move(*image));
+        }
+    workspace.boundedUppers = layers.imageOf(held.record.layer).has_value();
+}
+
+// What earlier layers hold counts as well.
+void addBelow(std::uint64_t bytes, ExecutionReport& report) {
+    for (LimitReport& limit : report.execution.limits)
+        if (limit.name == LimitName::kDisk && limit.peak) *limit.peak += bytes;
+}
+
 }  // namespace
 
-ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience) {
+ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& wanted, const Patience& patience) {
+    CommandRequest command = wanted;
+    command.system = inside_->living(sandbox).system;
     const Confiner confiner = inside_->confinerFor(command);
-    const Limits limits = insisted(command);
-    const HeldSandbox held = inside_->hold(sandbox, patience);
+    Limits limits = insisted(command);
+    HeldSandbox held = inside_->hold(sandbox, patience);
+    const std::optional<std::uint64_t> bound = inside_->boundLayers(held, command, limits);
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
     useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
     ClonePlan plan = planClone(clone);
     // A sync of the whole file system after every command would take as long as others keep the disk busy.
     plan.workspace.overlays.at(plan.projectOverlay).disposable = true;
     for (const std::size_t part : plan.alsoKept) usePart(inside_->layers(), held, plan.workspace.overlays.at(part));
+    useImages(inside_->layers(), held, plan.workspace);
     // Killed, we let go of the lock at once, but what runs inside takes a moment to end: it holds the lock as well.
     plan.workspace.held = held.lock.descriptor();
     inside_->layers().renewWork(held.record.layer);
@@ -359,6 +396,7 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
     ExecutionReport report =
         inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, sandbox);
     open->close();
+    if (bound) addBelow(*bound, report);
     notePlan(command, clone, plan, report);
     unfinished.isFinished();
     inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(report.execution); });
@@ -408,6 +446,7 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     showProjectAnyway(clone);
     SandboxDraft draft;
     draft.kind = SandboxKind::kTransient;
+    draft.system = command.system;
     draft.since = fileSystemNow();
     draft.owner = inside_->me();
     SandboxRecord record;

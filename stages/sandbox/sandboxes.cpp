@@ -65,7 +65,12 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
         makeDirectories(cache);
         return proofs.emplace(&backend, cachedProbe(backend, cache)).first->second;
     };
-    IsolationBackend& chosen = chooseBackend(around.backends, {.guarantees = demanded(request)}, probe);
+    std::vector<IsolationBackend*> backends = around.backends;
+    if (request.system) {
+        for (IsolationBackend*& backend : backends) backend = backend->forSystem();
+        std::erase(backends, nullptr);
+    }
+    IsolationBackend& chosen = chooseBackend(backends, {.guarantees = demanded(request)}, probe);
     probe(chosen);
     return {chosen, proofs.at(&chosen)};
 }

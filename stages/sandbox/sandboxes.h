@@ -30,6 +30,8 @@ struct CommandRequest {
     std::vector<std::string> hide;    ///< patterns below the project that are shown empty
     std::vector<std::filesystem::path> hiddenPaths;  ///< stage targets; the state directory is hidden anyway
     std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
+    /// Copy the whole system; the command is root inside. A kept sandbox is one or the other from its beginning.
+    bool system = false;
     /// A required limit is enforced or the run refused.
     Limits limits;
     Network network = Network::kNone;  ///< kHost gives up no-network
@@ -137,6 +139,7 @@ struct CreateRequest {
     std::optional<std::string> name;    ///< unique among living sandboxes; not the form of a handle
     std::optional<std::string> commit;  ///< clone this commit instead of the directory as it is
     std::optional<Milliseconds> lifetime;
+    bool system = false;  ///< a copy of the whole system
 };
 
 /// What to do when somebody else is using the sandbox: Error(kBusy) at once, or after waiting this long.

@@ -32,6 +32,9 @@ struct Confiner {
 /// The overlays of a plan, by number, that are git's own directories outside of the project's, and what each lies on.
 std::vector<std::pair<std::size_t, std::filesystem::path>> repositoriesIn(const ClonePlan& plan);
 
+/// What a copy of the system changed, by the overlays of its plan; `layers` gives those of one of them.
+SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers);
+
 /// What the files of Sandboxes share.
 struct Sandboxes::Inside {
     explicit Inside(Surroundings surroundings) : around(std::move(surroundings)) {}
@@ -68,6 +71,10 @@ struct Sandboxes::Inside {
     /// What its bottom layer lies on.
     std::filesystem::path baseOf(const SandboxRecord& record, const ProjectIdentity& project) const;
     MaterialisedCommit pinned(const std::filesystem::path& project, const std::string& commit) const;
+    /// Puts the sandbox's own layer into an image where a disk limit is to be held, so that all of its layers together
+    /// stay within it; a limit that was given once stays until another is. Gives what the layers below it hold. Nothing
+    /// where no image can hold it: it is watched then, unless disk-limit is demanded, which throws Error.
+    std::optional<std::uint64_t> boundLayers(HeldSandbox& held, const CommandRequest& command, Limits& limits);
     /// Merges the frozen layers into one where there are too many.
     void squashIfDeep(const HeldSandbox& held);
     Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);
