@@ -9,8 +9,9 @@ needed_to_build=(
     libtomlplusplus-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
 )
 # clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
-# make and mount the disks that the power-cut tests break and that projects lie on, and give a user a session.
-needed_to_test=(btrfs-progs clang-14 dbus-user-session libclang-rt-14-dev e2fsprogs git make mount python3 systemd tzdata xfsprogs)
+# make and mount the disks that the power-cut tests break and that projects lie on, give a user a session, and copy the
+# whole system for an ordinary user who installs a package in it.
+needed_to_test=(btrfs-progs clang-14 dbus-user-session dpkg e2fsprogs fuse-overlayfs git libclang-rt-14-dev make mount python3 systemd tzdata uidmap xfsprogs)
 # What the benchmarks stand beside.
 needed_to_bench=(bubblewrap runc)
 # One version of clang's tools everywhere: another one formats and warns differently.

@@ -91,6 +91,10 @@ SandboxWish sandboxWishOf(const Context& context, std::string_view verb) {
     return wish;
 }
 
+Option systemOption() {
+    return {.name = "system", .doc = "copy the whole system, not only the project; the command is root inside"};
+}
+
 std::vector<Option> commandOptions() {
     std::vector<Option> options;
     for (const LimitOption& row : kLimitOptions)
@@ -118,6 +122,12 @@ RunningCommand::RunningCommand(Context& context, std::string_view verb)
       wish_(sandboxWishOf(context, verb)),
       filterOut_(context.host.terminal().outIsTerminal && !context.arguments.flag("raw")),
       filterErr_(context.host.terminal().errIsTerminal && !context.arguments.flag("raw")) {}
+
+void RunningCommand::askForSystem() {
+    Value value = askedFor(ValueType::kChoice);
+    value.text = "system";
+    wish_.asked.set("base", std::move(value));
+}
 
 RunWords RunningCommand::words() {
     RunWords words{

@@ -11,6 +11,8 @@ namespace gradus {
 
 /// The options of every verb that runs a command in a sandbox.
 std::vector<Option> commandOptions();
+/// For verbs that make a sandbox.
+Option systemOption();
 
 /// What those options say.
 SandboxWish sandboxWishOf(const Context& context, std::string_view verb);
@@ -22,6 +24,8 @@ class RunningCommand {
     /// Throws Error (usage) for words that mean nothing.
     RunningCommand(Context& context, std::string_view verb);
 
+    /// In a copy of the whole system.
+    void askForSystem();
     RunWords words();
     /// After the run: the last of the output, then how it ended where its exit code does not say it, then notes.
     void finish(const ExecutionReport& report);

@@ -120,6 +120,31 @@ Json executionJson(const ExecutionReport& report) {
     return json;
 }
 
+namespace {
+
+Json systemJson(const SystemChanges& system) {
+    Json below = Json::object();
+    for (const auto& [top, count] : system.below) below[top] = count;
+    Json paths = Json::array();
+    for (const SystemChange& change : system.listed)
+        paths.push_back({{"path", change.path}, {"kind", nameOf(kChangeKinds, change.kind)}});
+    return {{"entries", system.entries},
+            {"below", std::move(below)},
+            {"paths", std::move(paths)},
+            {"more", system.entries > system.listed.size()}};
+}
+
+// "system: 95 entries below /usr, /var"
+std::string systemText(const SystemChanges& system) {
+    if (system.entries == 0) return "";
+    std::string tops;
+    for (const auto& [top, count] : system.below) tops += (tops.empty() ? "" : ", ") + printable(top);
+    return fmt::format("system: {} below {}; not part of the change\n",
+                       system.entries == 1 ? "1 entry" : fmt::format("{} entries", system.entries), tops);
+}
+
+}  // namespace
+
 void addChanges(Json& data, const Harvest& harvest) {
     Json changes = Json::array();
     for (const PathChange& change : harvest.changes.changes())
@@ -134,6 +159,7 @@ void addChanges(Json& data, const Harvest& harvest) {
     data["in_repository"] = harvest.inRepository;
     data["base_moved"] = harvest.baseMoved;
     data["refused"] = std::move(refused);
+    if (harvest.system) data["system"] = systemJson(*harvest.system);
 }
 
 Json sandboxJson(const SandboxRecord& record) {
@@ -141,6 +167,7 @@ Json sandboxJson(const SandboxRecord& record) {
             {"name", orNull(record.name)},
             {"kind", nameOf(kSandboxKinds, record.kind)},
             {"commit", orNull(record.commit)},
+            {"base", record.system ? "system" : "project"},
             {"forked_from", record.forkedFrom ? Json(sandboxHandle(*record.forkedFrom)) : Json()},
             {"created_at", formatTime(record.createdAt)},
             {"used_at", formatTime(record.usedAt)},
@@ -164,6 +191,7 @@ std::string changesText(const Harvest& harvest, const Paint& paint, std::size_t 
     if (changes.size() > most) text += fmt::format("  … and {} more\n", changes.size() - most);
     for (const Unharvested& item : harvest.refused)
         text += fmt::format("  {} {}  ({})\n", paint(Style::kRed, "!"), printable(item.path), printable(item.reason));
+    if (harvest.system) text += systemText(*harvest.system);
     if (harvest.inRepository > 0)
         text += fmt::format("the repository itself changed (.git: {}); that is not part of the change\n",
                             counted(harvest.inRepository, "file"));

@@ -46,6 +46,7 @@ Result create(Service& service, Context& context) {
                           .lifetime = durationOption(context, "sandbox new", "lifetime")};
     if (request.lifetime && request.lifetime->count() <= 0)
         throw usageError("sandbox new", "--lifetime must be more than nothing");
+    request.system = context.arguments.flag("system") || service.sandboxesAreOfTheSystem(context.host.directory());
     if (!request.lifetime) request.lifetime = service.sandboxLifetime(context.host.directory());
     const SandboxRecord record = service.sandboxes().create(request);
     return {.data = {{"sandbox", sandboxJson(record)}},
@@ -102,11 +103,11 @@ Result list(Service& service, Context& context) {
 Result show(Service& service, Context& context) {
     const SandboxView view = service.sandboxes().view(named(service, context).id);
     std::string text = fmt::format(
-        "sandbox   {}\nproject   {}\nbase      {}\nstate     {}\ncreated   {}\nused      {}\n"
+        "sandbox   {}\nproject   {}\nbase      {}{}\nstate     {}\ncreated   {}\nused      {}\n"
         "expires   {}\n",
         label(view.record), printable(view.project.native()), view.record.commit.value_or("the directory as it is"),
-        stateOf(view), formatTime(view.record.createdAt), formatTime(view.record.usedAt),
-        formatTime(view.record.expiresAt()));
+        view.record.system ? ", and the whole system" : "", stateOf(view), formatTime(view.record.createdAt),
+        formatTime(view.record.usedAt), formatTime(view.record.expiresAt()));
     for (const SnapshotRecord& snapshot : view.snapshots)
         text += fmt::format("snapshot  {}  {}\n", printable(snapshot.name.value_or("[redacted]")),
                             formatTime(snapshot.takenAt));
@@ -192,8 +193,10 @@ Verb createVerb(const OpenService& open) {
             .group = Group::kTry,
             .summary = "make a sandbox that stays",
             .examples = {{"gradus sandbox new", "a clone of this project"},
-                         {"gradus sandbox new --name fix --commit HEAD", "of a commit, under a name"}},
-            .options = {{.name = "name", .value = "NAME", .doc = "what to call it"},
+                         {"gradus sandbox new --name fix --commit HEAD", "of a commit, under a name"},
+                         {"gradus sandbox new --system", "of the whole machine: packages can be installed"}},
+            .options = {systemOption(),
+                        {.name = "name", .value = "NAME", .doc = "what to call it"},
                         {.name = "commit", .value = "REV", .doc = "this commit instead of the directory as it is"},
                         {.name = "lifetime", .value = "DURATION", .doc = "after its last use", .fallback = "14d"}},
             .handler = withService(open, create)};

@@ -53,8 +53,8 @@ std::vector<std::string> nextSteps(const Trial& trial) {
 void sayWhatChanged(const Trial& trial, Context& context) {
     const Harvest& harvest = trial.changes();
     if (trial.unread()) return context.progress.text("what changed cannot be listed: " + printable(*trial.unread()));
-    const bool nothing =
-        harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty() && harvest.inRepository == 0;
+    const bool nothing = harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty() &&
+                         harvest.inRepository == 0 && (!harvest.system || harvest.system->entries == 0);
     if (nothing && !context.host.terminal().errIsTerminal) return;
     context.progress.text(changesText(harvest, context.progress.paint(), kMostShown));
 }
@@ -72,6 +72,7 @@ Result answer(Trial& trial, Context& context) {
 
 Result runInside(Service& service, Context& context) {
     RunningCommand running(context, "try");
+    if (context.arguments.flag("system")) running.askForSystem();
     TryRequest request = service.attempted(context.host.directory(), running.words());
     request.commit = context.arguments.value("commit");
     request.name = context.arguments.value("name");
@@ -95,6 +96,8 @@ Result tryCommand(Service& service, Context& context) {
         return tried;
     }
     const std::string sandbox = tried.data["sandbox"]["id"];
+    if (!context.json && tried.data.contains("system") && tried.data["system"]["entries"] > 0)
+        context.progress.text(fmt::format("only the project's part goes on; the rest stays in {}", sandbox));
     Result climbed = context.arguments.flag("apply") ? applyNamed(service, context, sandbox)
                                                      : promoteNamed(service, context, sandbox);
     tried.data["climb"] = std::move(climbed.data);
@@ -106,6 +109,7 @@ Result tryCommand(Service& service, Context& context) {
 
 std::vector<Verb> tryVerbs(const OpenService& open) {
     std::vector<Option> options = commandOptions();
+    options.push_back(systemOption());
     options.push_back({.name = "keep", .doc = "keep the sandbox, changed or not"});
     options.push_back({.name = "discard", .doc = "throw the sandbox away, whatever it changed"});
     options.push_back({.name = "apply", .doc = "then write what it changed into the work tree"});
@@ -118,6 +122,7 @@ std::vector<Verb> tryVerbs(const OpenService& open) {
              .summary = "run a command in a disposable clone, and see what it changes",
              .examples = {{"gradus try -- make test", "the result inside is the result outside"},
                           {"gradus try --discard -- sh -c 'rm -rf -- *; ls'", "nothing out here is touched"},
+                          {"gradus try --system -- apt-get install -y ./tool.deb", "installed inside, absent outside"},
                           {"gradus try --memory 256M --wall-time 10s -- ./script", "with limits"}},
              .options = std::move(options),
              .command = Positional{"COMMAND", "what to run inside"},

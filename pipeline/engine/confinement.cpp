@@ -83,9 +83,6 @@ void addGuarantees(const Settings& settings, std::string_view key, std::vector<G
 
 // What the language knows and no sandbox gives yet: said, not left out in silence.
 void refuseUnbuilt(const Settings& settings) {
-    if (settings.text("base") == "system")
-        throw Error(ErrorCode::kNotAllowed, "base = \"system\" is not something a sandbox can have yet")
-            .hint("leave `base` out of [sandbox]");
     if (!settings.list("services").empty())
         throw Error(ErrorCode::kNotAllowed, "`services` are not something a sandbox can have yet")
             .hint("leave `services` out of the check");
@@ -113,6 +110,7 @@ CommandRequest confinedBy(const Settings& settings) {
     request.hide = hiddenBy(settings);
     request.limits = limitsOf(settings);
     request.network = networkOf(settings);
+    request.system = settings.text("base") == "system";
     addGuarantees(settings, "requires", request.required);
     addGuarantees(settings, "without", request.without);
     return request;
@@ -125,6 +123,7 @@ CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const
     request.directory = (project / check.settings.text("directory")).lexically_normal();
     if (!request.directory.has_filename()) request.directory = request.directory.parent_path();
     request.hide = hiddenBy(pipeline.sandbox);
+    request.system = pipeline.sandbox.text("base") == "system";
     request.hiddenPaths = targetsOf(pipeline, project);
     for (const fs::path& path : shownBy(pipeline.sandbox, project))
         if (mayShow(stage.policy.settings, project, path)) request.show.push_back(path);

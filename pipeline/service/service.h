@@ -245,6 +245,8 @@ class Service {
     TryRequest attempted(const std::filesystem::path& directory, const RunWords& words);
     /// How long a kept sandbox of `directory` lives after its last use, under the rules in force.
     Milliseconds sandboxLifetime(const std::filesystem::path& directory);
+    /// Whether the rules make sandboxes there copies of the whole system.
+    bool sandboxesAreOfTheSystem(const std::filesystem::path& directory);
     Sandboxes& sandboxes();
     /// Of one project, or of all. Makes no store where there is none.
     std::vector<SandboxView> keptSandboxes(const std::optional<std::filesystem::path>& project);

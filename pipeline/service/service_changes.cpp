@@ -148,6 +148,10 @@ FoundChange Service::changeOfSandbox(const fs::path& directory, const std::strin
         found.notes.push_back(fmt::format("{}: left out: {}", item.path, item.reason));
     if (harvest.ignored > 0 && !withIgnored)
         found.notes.push_back(fmt::format("{} files that git ignores are left out", harvest.ignored));
+    if (harvest.system && harvest.system->entries > 0)
+        found.notes.push_back(
+            fmt::format("{} outside of the project stay in the sandbox: a change is of the project alone",
+                        harvest.system->entries == 1 ? "1 entry" : fmt::format("{} entries", harvest.system->entries)));
     if (harvest.inRepository > 0)
         found.notes.push_back(
             fmt::format("{} files of the repository itself (.git) are left out", harvest.inRepository));

@@ -25,7 +25,10 @@ DoctorReport Service::doctor(const std::filesystem::path& directory) {
     DoctorReport report;
     report.machine = machineFacts(::geteuid());
     report.state = lookAtState(state());
-    for (IsolationBackend* backend : backends()) report.backends.push_back(backend->probe());
+    for (IsolationBackend* backend : backends()) {
+        report.backends.push_back(backend->probe());
+        if (IsolationBackend* system = backend->forSystem()) report.backends.push_back(system->probe());
+    }
     try {
         const auto root = projectRoot(directory);
         CloneRequest request{.project = root, .directory = root, .environment = around_.environment};

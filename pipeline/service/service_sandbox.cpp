@@ -77,7 +77,7 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
 TryRequest Service::attempted(const fs::path& directory, const RunWords& words) {
     requireStateOutside(projectRoot(directory));
     // Before anything is read: starting what will confine the command takes as long as all of that.
-    if (words.wish.asked.text("network") != "host") sandboxes().expect();
+    if (words.wish.asked.text("network") != "host" && words.wish.asked.text("base") != "system") sandboxes().expect();
     writingIfThere();  // the one connection, instead of one to read and one to write
     const SandboxRules rules = sandboxRulesFor(directory, words.wish);
     TryRequest request;
@@ -89,6 +89,10 @@ TryRequest Service::attempted(const fs::path& directory, const RunWords& words) 
 
 Milliseconds Service::sandboxLifetime(const fs::path& directory) {
     return sandboxRulesFor(directory, {}).settings.duration("lifetime");
+}
+
+bool Service::sandboxesAreOfTheSystem(const fs::path& directory) {
+    return confinedBy(sandboxRulesFor(directory, {}).settings).system;
 }
 
 std::vector<IsolationBackend*> Service::backends() {
