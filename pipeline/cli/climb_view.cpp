@@ -55,14 +55,14 @@ std::string checkLine(const CheckReport& report, const Paint& paint) {
     return line + "\n";
 }
 
-/// "2 files built", "2 files as p3 built them".
+/// "2 files built", "2 files, as p3 built them".
 std::string outputsText(const StageReport& report) {
     if (report.outputs == 0) return {};
     const auto earlier = std::find_if(report.before.begin(), report.before.end(), [](const CheckReport& check) {
         return check.reused && check.reused->result.outputs;
     });
     if (earlier == report.before.end()) return fmt::format("    {} built\n", counted(report.outputs, "file"));
-    return fmt::format("    {}, the same bytes as {} got\n", counted(report.outputs, "file"),
+    return fmt::format("    {}, as {} built them\n", counted(report.outputs, "file"),
                        promotionHandle(earlier->reused->result.promotion));
 }
 

@@ -46,8 +46,8 @@ std::string blameText(const Blame& blame) {
         text += fmt::format("  approved by {} on {}{}\n", printable(by), formatTime(approval.at),
                             approval.reason ? ": " + printable(*approval.reason) : "");
     for (const auto& [by, word] : blame.overrides)
-        text += fmt::format("  {} overrode {}: {}\n", printable(by), printable(word.gate),
-                            printable(word.reason.value_or("")));
+        text += fmt::format("  {} {} {}: {}\n", printable(by), word.gate == "steps" ? "consented to" : "overrode",
+                            printable(word.gate), printable(word.reason.value_or("")));
     return text + fmt::format("  under the rules {}\n", blame.promotion.rules.hex().substr(0, 12));
 }
 

@@ -108,7 +108,7 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
         result.text += resultText(check, context.paint);
     }
     for (const CheckResult& check : story.checks)
-        if (const auto built = service.builtBy(check); !built.empty()) {
+        if (const auto built = service.builtBy(check); !built.empty() && !result.data["built"].contains(check.check)) {
             result.data["built"][check.check] = built;
             result.text += fmt::format("  built   {}: {}\n", printable(check.check), counted(built.size(), "file"));
         }

@@ -195,6 +195,7 @@ std::string resumed(const Telling& t) {
     return fmt::format("let {} go on", t.event.project ? "this project" : "everything");
 }
 std::string overridden(const Telling& t) {
+    if (t.event.fields.text("gate") == "steps") return "consented to steps that cannot be undone" + because(t.event);
     return fmt::format("overrode the gate '{}'{}", t.event.fields.text("gate"), because(t.event));
 }
 std::string raceStarted(const Telling& t) {
