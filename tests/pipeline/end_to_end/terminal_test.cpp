@@ -65,8 +65,10 @@ TEST_P(AtATerminal, ControlCAndJobsAreTheShellsOwn) {
     ASSERT_TRUE(person->sees("begun\r\n"));
     person->type("\x1a");
     EXPECT_TRUE(person->sees("Stopped"));
+    ASSERT_TRUE(person->sees("inside> "));
     person->type("jobs\r");
     EXPECT_TRUE(person->sees("[1]+  Stopped"));
+    ASSERT_TRUE(person->sees("inside> "));
     person->type("fg\r");
     EXPECT_TRUE(person->sees("exec sleep 60'\r\n"));
     person->type("\x03");
@@ -87,6 +89,7 @@ TEST_P(AtATerminal, BesideAServiceItIsTheCommandsAllTheSame) {
     ASSERT_TRUE(person->sees("begun\r\n"));
     person->type("\x1a");
     EXPECT_TRUE(person->sees("Stopped"));
+    ASSERT_TRUE(person->sees("inside> "));
     person->type("fg\r");
     EXPECT_TRUE(person->sees("exec sleep 60'\r\n"));
     person->type("\x03");
@@ -119,7 +122,7 @@ TEST_P(AtATerminal, WhatWasShownIsRecorded) {
     Sql sql(stateDirectory().database(), Sql::Mode::kReadOnly);
     auto rows = sql("select stdout_bytes, stdout is not null from execution");
     ASSERT_TRUE(rows.step());
-    EXPECT_EQ(rows.number(0), 26);
+    EXPECT_EQ(rows.number(0), 21);
     EXPECT_EQ(rows.number(1), 1);
 }
 
@@ -203,6 +206,7 @@ TEST_P(AtATerminal, StoppedItIsTheShellsAndContinuedTheCommandsAgain) {
     ASSERT_TRUE(children >> gradus);
     ::kill(gradus, SIGTSTP);
     EXPECT_TRUE(person->sees("Stopped"));
+    ASSERT_TRUE(person->sees("inside> "));
     EXPECT_TRUE(person->isAsBefore());
     person->type("fg\r");
     EXPECT_TRUE(PersonAtTerminal::soon([&] { return person->isRaw(); }));
