@@ -351,7 +351,12 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
     });
     const std::int64_t seq = store.records().counts().events;
     store.sql().script(
-        "pragma foreign_keys = off; alter table sandbox drop column system; drop index promotion_by_stage; drop index "
+        "pragma foreign_keys = off; alter table sandbox drop column system; "
+        "alter table execution drop column services; alter table execution drop column network; "
+        "alter table execution drop column side_effects; alter table execution drop column finished_seq; "
+        "drop table step; drop index check_result_by_origin; alter table promotion drop column steps; "
+        "alter table check_result drop column outputs; alter table check_result drop column built_of; "
+        "drop index promotion_by_stage; drop index "
         "check_result_by_question; alter table "
         "check_result drop column asked; alter table check_result drop column definition; alter table check_result "
         "drop column reused; drop table watch; alter table promotion drop column opened_boot; alter table promotion "

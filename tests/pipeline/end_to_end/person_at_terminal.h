@@ -89,7 +89,10 @@ class PersonAtTerminal {
     /// Its exit code, or 128 and its signal; what it says meanwhile is read.
     int wait() {
         int status = 0;
-        while (::waitpid(pid_, &status, WNOHANG) == 0) read(20);
+        for (int left = 3000; ::waitpid(pid_, &status, WNOHANG) == 0; --left) {
+            if (left == 0) ::kill(pid_, SIGKILL);  // a minute: it will not end by itself
+            read(20);
+        }
         pid_ = 0;
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }

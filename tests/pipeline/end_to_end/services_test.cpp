@@ -146,7 +146,6 @@ TEST_P(Services, ChecksHaveThem) {
     const Ended ended = gradus({"check"});
     EXPECT_EQ(ended.exit, 0) << ended.err << ended.out;
     EXPECT_EQ(gradus({"promote"}).exit, 0);
-    rulesOf(std::string(kOwnServer) + "[check.asks]\nrun = \"true\"\nservices = [\"bd\"]\n");
 }
 
 TEST_P(Services, OneThatDiesEarlyIsToldWithTheEndOfItsLog) {
@@ -213,7 +212,7 @@ TEST_P(Services, DataOfALiveServerIsRefusedWithTheReason) {
     EXPECT_EQ(triedWith("cat data/base/1; echo mine > data/base/1").out, "rows\n");
     EXPECT_EQ(bytesOf(project / "data/base/1"), "rows\n");
     // A process that has a file open for writing.
-    auto writer = startCommand({"sh", "-c", "exec 9>>data/base/1; echo up; sleep 60"});
+    auto writer = startCommand({"sh", "-c", "exec 9>>data/base/1; echo up; exec sleep 60"});
     waitForUp(*writer);
     const Ended open = triedWith("true");
     EXPECT_EQ(open.exit, 125);
@@ -221,13 +220,13 @@ TEST_P(Services, DataOfALiveServerIsRefusedWithTheReason) {
     EXPECT_TRUE(has(open.err, "base/1")) << open.err;
     writer->stop(SIGKILL);
     // A pid file whose process lives.
-    auto holder = startCommand({"sh", "-c", "echo $$ > data/postmaster.pid; echo up; sleep 60"});
+    auto holder = startCommand({"sh", "-c", "echo $$ > data/postmaster.pid; echo up; exec sleep 60"});
     waitForUp(*holder);
     EXPECT_TRUE(has(triedWith("true").err, "postmaster.pid names"));
     holder->stop(SIGKILL);
     EXPECT_EQ(triedWith("cat data/base/1").out, "rows\n") << "a stale one is no obstacle";
     // A lock.
-    auto locker = startCommand({"flock", "data/base/1", "sh", "-c", "echo up; sleep 60"});
+    auto locker = startCommand({"flock", "data/base/1", "sh", "-c", "echo up; exec sleep 5"});
     waitForUp(*locker);
     EXPECT_TRUE(has(triedWith("true").err, "base/1"));
     locker->stop(SIGKILL);
@@ -251,7 +250,7 @@ run = "./redis-server --port 6379 --dir data --appendonly yes"
 data = "data"
 inputs = ["redis-server"]
 prepare = ["sh", "-c", "./redis-server --port 6379 --dir data --appendonly yes --daemonize yes && until redis-cli ping; do sleep 0.05; done && redis-cli set k template && redis-cli shutdown && while redis-cli ping; do sleep 0.05; done"]
-port = 6379
+ready = ["sh", "-c", "redis-cli get k | grep -q template"]
 )");
     std::vector<std::unique_ptr<Running>> running;
     for (const char* word : {"left", "right"})
@@ -267,25 +266,32 @@ port = 6379
 TEST_P(Services, PostgresFromOneTemplateOnOnePortInTwoSandboxes) {
     const fs::path programs = "/usr/lib/postgresql/15/bin";
     if (!fs::exists(programs / "postgres")) GTEST_SKIP() << "postgresql is not installed";
-    if (GetParam() == As::kSelf && ::geteuid() == 0) {
-        // PostgreSQL refuses root: the project is somebody else's, and root only starts it.
-        start({"chown", "-R", "41235:41235", project.native()})->wait();
-        start({"chmod", "755", scratch.path().native()})->wait();
-    }
+    // It refuses root, and a user that the machine has no name for.
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make the project nobody's";
+    const bool byNobody = GetParam() == As::kOrdinaryUser;
+    const fs::path theirs = byNobody ? scratch.path() : project;
+    start({"chown", "-R", "nobody:nogroup", theirs.native()})->wait();
+    start({"chmod", "755", scratch.path().native()})->wait();
+    const auto begin = [&](Words words) {
+        const Words prefix{"setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"};
+        if (byNobody) words.insert(words.begin(), prefix.begin(), prefix.end());
+        return start(words);
+    };
     variables["PATH"] = programs.native() + ":" + variables["PATH"];
-    rulesOf(R"([service.db]
+    writeBytes(project / "gradus.toml", std::string(kBegin) + R"([service.db]
 run = "postgres -D data -k /tmp -c listen_addresses=127.0.0.1 -c fsync=off"
 data = "data"
 prepare = ["sh", "-c", "initdb -D data -U app --no-sync -A trust && pg_ctl -D data -w -o '-k /tmp' start && psql -h /tmp -U app -d postgres -c 'create table t (x text); ' -c \"insert into t values ('template')\" && pg_ctl -D data -w stop"]
 ready = "pg_isready -h 127.0.0.1"
 start-timeout = "60s"
 )");
+    ASSERT_EQ(begin({GRADUS_PROGRAM, "trust", "--yes"})->wait().exit, 0);
     std::vector<std::unique_ptr<Running>> running;
     const std::string psql = "psql -h 127.0.0.1 -U app -d postgres -At ";
     for (const char* word : {"left", "right"})
-        running.push_back(startCommand(
-            {GRADUS_PROGRAM, "try", "--discard", "--service", "db", "--", "sh", "-c",
-             psql + "-c \"insert into t values ('" + word + "')\"; sleep 1; " + psql + "-c 'select x from t'"}));
+        running.push_back(
+            begin({GRADUS_PROGRAM, "try", "--discard", "--service", "db", "--", "sh", "-c",
+                   psql + "-c \"insert into t values ('" + word + "')\"; sleep 1; " + psql + "-c 'select x from t'"}));
     const Ended left = running[0]->wait();
     const Ended right = running[1]->wait();
     EXPECT_EQ(left.out, "INSERT 0 1\ntemplate\nleft\n") << left.err;
