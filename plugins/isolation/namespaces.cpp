@@ -93,7 +93,9 @@ void addFuse(JailSetup& setup) {
 void showNames(JailSetup& setup, const std::vector<Destination>& destinations) {
     const std::vector<NetworkRoute> routes = routesFor(destinations);
     for (const NetworkRoute& route : routes) setup.routes.push_back(route.inside);
-    if (!namedTargets(setup).contains("/etc/hosts")) setup.files.push_back({"/etc/hosts", hostsFor(routes), 0644});
+    // Programs look up their own host's name, too.
+    const std::string hosts = hostsFor(routes) + "127.0.1.1 " + setup.hostname + "\n";
+    if (!namedTargets(setup).contains("/etc/hosts")) setup.files.push_back({"/etc/hosts", hosts, 0644});
 }
 
 JailSetup toJail(const Workspace& workspace, const Limits& limits, const Network& network, const Identity& identity,

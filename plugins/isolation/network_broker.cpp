@@ -192,7 +192,12 @@ class NetworkBroker::Loop {
 
     BrokerLog takeLog() {
         const std::lock_guard<std::mutex> lock(mutex_);
-        return std::exchange(log_, {});
+        BrokerLog log = std::exchange(log_, {});
+        // Nobody waits for these any more, but they were asked for.
+        for (const auto& [route, count] : std::exchange(unfinished_, {}))
+            log.refused.push_back({"tcp", routes_[route].host, static_cast<std::uint16_t>(routes_[route].inside.port),
+                                   "unfinished", "", count, true});
+        return log;
     }
 
   private:
@@ -342,6 +347,7 @@ class NetworkBroker::Loop {
         dial.route = route;
         dial.until = Steady::now() + kDialPatience;
         ++doors_[route].dialling;
+        noteUnfinished(route, true);
         if (full) return fail(key, EMFILE);
         if (const auto& pinned = routes_[route].pinned) {
             if (const auto address = parseAddress(*pinned)) dial.addresses = {*address};
@@ -446,6 +452,7 @@ class NetworkBroker::Loop {
     void succeed(std::uint64_t key) {
         Dial dial = std::move(dials_[key]);
         dials_.erase(key);
+        noteUnfinished(dial.route, false);
         noteAllowed(dial, true);
         Door& door = doors_[dial.route];
         --door.dialling;
@@ -457,6 +464,7 @@ class NetworkBroker::Loop {
     void fail(std::uint64_t key, int error) {
         Dial dial = std::move(dials_[key]);
         dials_.erase(key);
+        noteUnfinished(dial.route, false);
         if (dial.socket) unwatch(dial.socket.get());
         Door& door = doors_[dial.route];
         --door.dialling;
@@ -490,6 +498,16 @@ class NetworkBroker::Loop {
         }
         for (Door& door : doors_)
             std::erase_if(door.ready, [&](const Ready& ready) { return ready.since + kUnclaimed <= now; });
+    }
+
+    // One that was under way when the log was taken is told already.
+    void noteUnfinished(std::size_t route, bool begins) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (begins) {
+            ++unfinished_[route];
+        } else if (const auto found = unfinished_.find(route); found != unfinished_.end() && --found->second == 0) {
+            unfinished_.erase(found);
+        }
     }
 
     void noteAllowed(const Dial& dial, bool connected) {
@@ -538,6 +556,7 @@ class NetworkBroker::Loop {
     bool running_ = true;
     std::mutex mutex_;
     BrokerLog log_;
+    std::map<std::size_t, std::uint64_t> unfinished_;  ///< by route
     std::thread thread_;
 };
 

@@ -149,6 +149,7 @@ TEST_F(SandboxStore, GivesBackAnExecutionWholly) {
     EXPECT_EQ(records().running().front().owner, kOwner);
     EXPECT_TRUE(records().layer(sandbox.layer)->used);
     execution.sandbox = sandbox.id;
+    execution.network = ExecutionNetwork::kNone;
     execution.state = ExecutionState::kFinished;
     execution.backend = "namespaces";
     execution.guarantees = {Guarantee::kReadOnlyHost, Guarantee::kMemoryLimit};

@@ -29,7 +29,7 @@ constexpr std::int64_t kBudget = 20'000;
 constexpr std::int64_t kRefillPerMilli = 2;
 constexpr std::uint64_t kPause = 20 * kMilli;
 // An event loop asks not to wait, but what became of a connection is mostly known soon.
-constexpr std::uint64_t kAsynchronous = 50 * kMilli;
+constexpr std::uint64_t kAsynchronous = 200 * kMilli;
 
 sockaddr_in unmapped(const sockaddr_in6& address) {
     sockaddr_in inner{};

@@ -37,7 +37,9 @@ class TryByName : public SandboxProgramTest {
         EXPECT_EQ(run["verdict"], "ok") << run.dump(2);
         EXPECT_EQ(run["side_effects"]["network_allowed"][0]["host"], "svc.test");
         EXPECT_EQ(run["side_effects"]["network_allowed"][0]["address"], "127.0.0.1");
-        EXPECT_EQ(run["side_effects"]["network_denied"], Json::array()) << run.dump(2);
+        // A client may ask the machine's resolver about other names.
+        for (const Json& denied : run["side_effects"]["network_denied"])
+            EXPECT_EQ(denied["protocol"], "udp") << run.dump(2);
         return run["stdout"];
     }
     void python(const std::string& name, const std::string& program) const {

@@ -84,6 +84,26 @@ TEST_F(TrialTest, TheHostsNetworkLowersTheFloorVisibly) {
     EXPECT_THROW(sandboxes().attempt(request), Error);
 }
 
+TEST_F(TrialTest, ANetworkByNameLowersTheFloorVisiblyAndIsRecorded) {
+    TryRequest request = tryShell("echo x > new; echo y > /tmp/there; true");
+    request.command.network = Network::byName({parseDestination("svc.test:443=127.0.0.1")});
+    const Trial trial = sandboxes().attempt(request);
+    EXPECT_EQ(trial.report().execution.verdict, Verdict::kOk);
+    const auto execution = records().execution(1);
+    EXPECT_EQ(execution->without, std::vector{Guarantee::kNoNetwork});
+    EXPECT_EQ(execution->network, ExecutionNetwork::kByName);
+    EXPECT_EQ(execution->destinations, std::vector<std::string>{"svc.test:443=127.0.0.1"});
+    EXPECT_EQ(execution->sideEffects, trial.report().execution.sideEffects);
+    EXPECT_EQ(execution->sideEffects.outsideWrites, std::vector<std::string>{"/tmp/there"})
+        << "what is written in the project is its work";
+    EXPECT_TRUE(execution->sideEffects.connectionsSeen);
+    EXPECT_TRUE(store().sql().number(
+        "select 1 from event where kind = 'execution.started' and body like '%no-network%' and body like '%by-name%'"));
+    request.command.required = {Guarantee::kNoNetwork};
+    EXPECT_THROW(sandboxes().attempt(request), Error);
+    expectConsistent();
+}
+
 /// Proves what the real one does, but for one thing.
 class WeakBackend final : public IsolationBackend {
   public:
