@@ -10,6 +10,7 @@
 #include "stages/sandbox/layer_entries.h"
 #include "stages/sandbox/layered_tree.h"
 #include "stages/sandbox/sandboxes_inside.h"
+#include "store/model/handle.h"
 #include "store/model/utf8.h"
 
 namespace gradus {

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <set>
