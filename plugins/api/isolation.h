@@ -101,6 +101,7 @@ enum class Stream { kOut, kErr };
 struct TerminalLink {
     int in = 0;
     int out = 1;
+    bool raw = false;  ///< everything is shown, also what drives more than the screen
 };
 
 struct Command {
@@ -122,6 +123,8 @@ struct Command {
     CaptureBudget keepErr;
     /// Called with every piece of output as it arrives, on the thread that runs the command.
     std::function<void(Stream, std::string_view)> live;
+    /// Called once it runs, with pid 1 of the sandbox as the host sees it, on the thread that runs the command.
+    std::function<void(pid_t)> started;
     /// Between SIGTERM and the end, at the wall-time limit or when cancelled.
     Milliseconds grace{0};
     /// How long output is still awaited once everything inside has ended: only a descriptor passed outside can delay

@@ -4,14 +4,108 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 
 namespace gradus {
 
 namespace {
 
+constexpr std::size_t kMostPending = 65536;
+// Ends of the process that no destructor sees, and being stopped and continued.
+constexpr std::array kWatched{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGTSTP, SIGCONT};
+
+// The one terminal that a relay has in raw mode: the property of the process, as handlers of signals are.
+struct Taken {
+    std::atomic<bool> isRaw = false;
+    int in = -1;
+    int out = -1;
+    int inside = -1;
+    termios before{};
+    termios raw{};
+    std::array<struct sigaction, kWatched.size()> handlers{};
+};
+Taken taken;
+
 // The signal only has to interrupt a wait.
 void onResize(int) {}
+
+// From the background this would stop us, where we only put things right.
+void setTerminal(int terminal, int when, const termios& settings) noexcept {
+    sigset_t stops;
+    sigset_t before;
+    ::sigemptyset(&stops);
+    ::sigaddset(&stops, SIGTTOU);
+    ::pthread_sigmask(SIG_BLOCK, &stops, &before);
+    ::tcsetattr(terminal, when, &settings);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// What the shell wrote meanwhile covers the screen: a change of size, there and back, makes a program draw it again.
+void askForTheScreen() noexcept {
+    winsize size{};
+    if (::ioctl(taken.out, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return;
+    winsize narrower = size;
+    narrower.ws_col -= 1;
+    ::ioctl(taken.inside, TIOCSWINSZ, &narrower);
+    ::ioctl(taken.inside, TIOCSWINSZ, &size);
+}
+
+// Stopped as if nobody had been listening; it goes on in the handler of SIGCONT.
+void stopForAWhile() noexcept {
+    struct sigaction ours {};
+    struct sigaction byDefault {};
+    byDefault.sa_handler = SIG_DFL;
+    ::sigaction(SIGTSTP, &byDefault, &ours);
+    sigset_t stop;
+    ::sigemptyset(&stop);
+    ::sigaddset(&stop, SIGTSTP);
+    ::raise(SIGTSTP);
+    ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // stops here
+    ::sigaction(SIGTSTP, &ours, nullptr);
+    // Where nobody could continue us, the kernel does not stop us either.
+    ::tcsetattr(taken.in, TCSANOW, &taken.raw);
+}
+
+void onSignal(int number) {
+    const int error = errno;
+    if (number == SIGCONT) {
+        // In the background this stops us again, as it should.
+        if (taken.isRaw) ::tcsetattr(taken.in, TCSANOW, &taken.raw);
+        askForTheScreen();
+    } else {
+        restoreTerminal();
+        if (number == SIGTSTP) stopForAWhile();
+    }
+    if (number != SIGTSTP && number != SIGCONT) {
+        for (std::size_t i = 0; i < kWatched.size(); ++i)
+            if (kWatched[i] == number) ::sigaction(number, &taken.handlers[i], nullptr);
+        ::raise(number);  // blocked until this handler ends
+    }
+    errno = error;
+}
+
+void take(const TerminalLink& link, int inside, const termios& before) {
+    taken.in = link.in;
+    taken.out = link.out;
+    taken.inside = inside;
+    taken.before = before;
+    taken.raw = before;
+    ::cfmakeraw(&taken.raw);
+    struct sigaction action {};
+    action.sa_handler = onSignal;
+    for (std::size_t i = 0; i < kWatched.size(); ++i) ::sigaction(kWatched[i], &action, &taken.handlers[i]);
+    taken.isRaw = true;
+    ::tcsetattr(link.in, TCSADRAIN, &taken.raw);
+}
+
+void giveBack(int when) {
+    setTerminal(taken.in, when, taken.before);
+    taken.isRaw = false;
+    for (std::size_t i = 0; i < kWatched.size(); ++i) ::sigaction(kWatched[i], &taken.handlers[i], nullptr);
+}
 
 // Through short writes; a descriptor that does not block is waited for.
 void putAll(int fd, std::string_view bytes) {
@@ -31,6 +125,10 @@ void putAll(int fd, std::string_view bytes) {
 
 }  // namespace
 
+void restoreTerminal() noexcept {
+    if (taken.isRaw) setTerminal(taken.in, TCSANOW, taken.before);
+}
+
 TerminalRelay::TerminalRelay(const TerminalLink& link, int inside) : link_(link), inside_(inside) {
     struct sigaction action {};
     action.sa_handler = onResize;  // without SA_RESTART
@@ -39,17 +137,20 @@ TerminalRelay::TerminalRelay(const TerminalLink& link, int inside) : link_(link)
     if (raw_) {
         // The command's terminal begins as the person's is: the same keys, the same line discipline.
         ::tcsetattr(inside_, TCSANOW, &before_);
-        termios raw = before_;
-        ::cfmakeraw(&raw);
-        ::tcsetattr(link_.in, TCSADRAIN, &raw);
+        take(link_, inside_, before_);
     }
     followSize();
 }
 
 TerminalRelay::~TerminalRelay() {
-    if (raw_) ::tcsetattr(link_.in, TCSADRAIN, &before_);
+    // An answer of the terminal's to the command is not to be read by the shell.
+    const int when = filter_.hasAsked() ? TCSAFLUSH : TCSADRAIN;
+    putAll(link_.out, filter_.leave());
+    if (raw_) giveBack(when);
     ::sigaction(SIGWINCH, &beforeResize_, nullptr);
 }
+
+int TerminalRelay::input() const { return open_ && pending_.size() < kMostPending ? link_.in : -1; }
 
 void TerminalRelay::passInput() {
     char keys[4096];
@@ -58,14 +159,25 @@ void TerminalRelay::passInput() {
     if (got <= 0) {
         // The person's end is closed. To the command that is the end of its input.
         open_ = false;
-        const char end = static_cast<char>(raw_ ? before_.c_cc[VEOF] : 4);
-        putAll(inside_, {&end, 1});
-        return;
+        pending_ += static_cast<char>(raw_ ? before_.c_cc[VEOF] : 4);
+    } else {
+        pending_.append(keys, static_cast<std::size_t>(got));
     }
-    putAll(inside_, {keys, static_cast<std::size_t>(got)});
+    passPending();
 }
 
-void TerminalRelay::show(std::string_view bytes) const { putAll(link_.out, bytes); }
+void TerminalRelay::passPending() {
+    const ssize_t put = ::write(inside_, pending_.data(), pending_.size());
+    if (put > 0) pending_.erase(0, static_cast<std::size_t>(put));
+    if (put < 0 && errno != EAGAIN && errno != EINTR) pending_.clear();  // nobody is there to take it
+}
+
+void TerminalRelay::show(std::string_view bytes) {
+    if (link_.raw)
+        putAll(link_.out, bytes);
+    else
+        putAll(link_.out, filter_.pass(bytes));
+}
 
 void TerminalRelay::followSize() const {
     winsize outside{};

@@ -123,10 +123,11 @@ int RunExchange::patience(const std::optional<std::chrono::steady_clock::time_po
 void RunExchange::step() {
     // Beyond the limit nothing more is taken until everything inside has ended: the pipes are full by then.
     const bool deaf = report_.outputTripped && !settled();
-    const bool typing = relay_ && relay_->isOpen() && !settled();
+    const bool typing = relay_ && !settled();
+    const short keys = typing && relay_->hasPending() ? POLLOUT : 0;
     const InputRelay::Wanted feed = feed_ ? feed_->wanted() : InputRelay::Wanted{};
     pollfd events[7] = {{settled() ? -1 : control_, POLLIN, 0},
-                        {deaf ? -1 : flows_[0].source.get(), POLLIN, 0},
+                        {deaf ? -1 : flows_[0].source.get(), static_cast<short>(POLLIN | keys), 0},
                         {deaf ? -1 : flows_[1].source.get(), POLLIN, 0},
                         {stopping_ ? -1 : wake_.get(), POLLIN, 0},
                         {typing ? relay_->input() : -1, POLLIN, 0},
@@ -138,8 +139,9 @@ void RunExchange::step() {
     if (ready < 0) return;
     if (ready == 0 && deadline && !endOfOutput_ && Steady::now() >= *deadline)
         lost_ = true;  // told to end, and did not
+    if ((events[1].revents & keys) != 0) relay_->passPending();
     for (std::size_t i = 0; i < 2; ++i)
-        if (events[i + 1].revents != 0) read(flows_[i]);
+        if ((events[i + 1].revents & ~POLLOUT) != 0) read(flows_[i]);
     if (events[0].revents != 0) hear();
     if (events[3].revents != 0) stop();
     if (events[4].revents != 0) relay_->passInput();
@@ -179,6 +181,8 @@ void RunExchange::hear() {
         return;
     }
     if (frame->kind == JailMessage::kStarted) report_.started = decodeStarted(frame->body);
+    if (frame->kind == JailMessage::kStarted && report_.started && command_.started)
+        command_.started(static_cast<pid_t>(report_.started->initPid));
     if (frame->kind == JailMessage::kFailed) report_.failed = decodeFailed(frame->body);
     if (frame->kind == JailMessage::kEnded) report_.ended = decodeEnded(frame->body);
     if (!settled() && !report_.started) lost_ = true;  // a report that cannot be read
