@@ -130,6 +130,7 @@ constexpr std::array kProjectors{
     Row{EventKind::kSandboxRestored, projectSandboxRestored},
     Row{EventKind::kSandboxForked, projectSandboxForked},
     Row{EventKind::kSandboxSquashed, projectSandboxSquashed},
+    Row{EventKind::kSandboxWritten, projectSandboxWritten},
     Row{EventKind::kSandboxEnded, projectSandboxEnded},
     Row{EventKind::kSnapshotRemoved, projectSnapshotRemoved},
     Row{EventKind::kExecutionStarted, projectExecutionStarted},

@@ -327,7 +327,9 @@ std::vector<Digest> Records::referencedObjects() const {
         "select change_set from sandbox where change_set is not null union "
         // Only the newest outputs are kept: every `try` makes some, and nobody would ever remove them.
         "select stdout from execution where stdout is not null and id > (select max(id) from execution) - 10000 union "
-        "select stderr from execution where stderr is not null and id > (select max(id) from execution) - 10000");
+        "select stderr from execution where stderr is not null and id > (select max(id) from execution) - 10000 union "
+        "select services from execution where services is not null and "
+        "id > (select max(id) from execution) - 10000");
     std::vector<Digest> out;
     while (rows.step()) out.push_back(rows.digest(0));
     // Rules that are no longer in force are what older promotions were allowed by: the log must be able to show them.

@@ -81,6 +81,14 @@ void projectSandboxSquashed(Sql& sql, const Event& event) {
               event, "not where it was");
 }
 
+void projectSandboxWritten(Sql& sql, const Event& event) {
+    sql.run("update layer set used = 1 where used = 0 and id = (select layer from sandbox where id = ?)",
+            sandboxOf(event));
+    demandOne(
+        sql.run("update sandbox set used_at = ? where id = ? and ended is null", toMillis(event.at), sandboxOf(event)),
+        event, "gone");
+}
+
 void projectSandboxEnded(Sql& sql, const Event& event) {
     demandOne(sql.run("update sandbox set ended = ?, ended_at = ?, change_set = ? where id = ? and ended is null",
                       event.fields.text("reason"), toMillis(event.at), event.fields.optionalDigest("change-set"),
@@ -112,12 +120,13 @@ void projectExecutionFinished(Sql& sql, const Event& event) {
     const std::int64_t changed = sql.run(
         "update execution set state = 'finished', guarantees = ?, verdict = ?, exit_code = ?, signal = ?, stdout = ?, "
         "stderr = ?, stdout_bytes = ?, stderr_bytes = ?, truncated = ?, started_at = ?, wall_ms = ?, cpu_ms = ?, "
-        "peak_memory = ?, limits = ? where id = ? and state = 'running'",
+        "peak_memory = ?, limits = ?, services = ? where id = ? and state = 'running'",
         fields.text("guarantees"), fields.text("verdict"), fields.optionalNumber("exit"),
         fields.optionalNumber("signal"), fields.optionalDigest("stdout"), fields.optionalDigest("stderr"),
         fields.number("stdout-bytes"), fields.number("stderr-bytes"), fields.number("truncated"),
         fields.number("started-at"), fields.number("wall-ms"), fields.number("cpu-ms"),
-        fields.optionalNumber("peak-memory"), fields.text("limits"), fields.number("execution"));
+        fields.optionalNumber("peak-memory"), fields.text("limits"), fields.optionalDigest("services"),
+        fields.number("execution"));
     demandOne(changed, event, "without that execution");
     // A long command is use up to its end.
     sql.run("update sandbox set used_at = ? where id = ? and ended is null", toMillis(event.at), sandboxOf(event));

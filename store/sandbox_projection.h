@@ -12,6 +12,7 @@ void projectSandboxSnapshotted(Sql& sql, const Event& event);
 void projectSandboxRestored(Sql& sql, const Event& event);
 void projectSandboxForked(Sql& sql, const Event& event);
 void projectSandboxSquashed(Sql& sql, const Event& event);
+void projectSandboxWritten(Sql& sql, const Event& event);
 void projectSandboxEnded(Sql& sql, const Event& event);
 void projectSnapshotRemoved(Sql& sql, const Event& event);
 void projectExecutionStarted(Sql& sql, const Event& event);

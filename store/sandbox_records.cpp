@@ -18,7 +18,7 @@ constexpr std::string_view kLayerColumns = "select id, below, sandbox, frozen, u
 constexpr std::string_view kExecutionColumns =
     "select e.id, e.sandbox, e.state, e.backend, e.guarantees, e.without, e.verdict, e.exit_code, e.signal, e.stdout, "
     "e.stderr, e.stdout_bytes, e.stderr_bytes, e.truncated, e.started_at, e.wall_ms, e.cpu_ms, e.peak_memory, "
-    "e.limits, p.text from execution e left join payload p on p.seq = e.seq ";
+    "e.limits, p.text, e.services from execution e left join payload p on p.seq = e.seq ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -111,6 +111,7 @@ Execution executionFromRow(const Sql::Call& row) {
     readOutcome(row, execution);
     execution.limits = parseLimits(row.view(18));
     execution.arguments = argumentsIn(row.optionalText(19));
+    if (!row.isNull(20)) execution.services = row.digest(20);
     return execution;
 }
 

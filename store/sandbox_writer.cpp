@@ -33,7 +33,7 @@ void setOutcome(EventFields& fields, const Execution& execution) {
         .set("wall-ms", signedOf(execution.wallMillis))
         .set("cpu-ms", signedOf(execution.cpuMillis));
     if (execution.peakMemoryBytes) fields.set("peak-memory", signedOf(*execution.peakMemoryBytes));
-    fields.set("limits", formatLimits(execution.limits));
+    fields.set("limits", formatLimits(execution.limits)).setIfPresent("services", execution.services);
 }
 
 }  // namespace
@@ -129,6 +129,12 @@ std::int64_t SandboxWriter::squash(std::int64_t sandbox) {
     draft.fields.set("layer", merged).set("under", living(sandbox).layer);
     writer_.record(std::move(draft));
     return merged;
+}
+
+void SandboxWriter::touch(std::int64_t sandbox) {
+    EventDraft draft = about(EventKind::kSandboxWritten, sandbox);
+    draft.fields.set("layer", living(sandbox).layer);
+    writer_.record(std::move(draft));
 }
 
 void SandboxWriter::end(std::int64_t sandbox, SandboxEnd reason, const std::optional<Digest>& changeSet) {

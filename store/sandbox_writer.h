@@ -51,6 +51,8 @@ class SandboxWriter {
     std::int64_t freeze(std::int64_t sandbox);
     /// One frozen layer, with everything that was below the sandbox's own, takes their place; gives its id.
     std::int64_t squash(std::int64_t sandbox);
+    /// Its own layer is about to be written to from outside.
+    void touch(std::int64_t sandbox);
     void end(std::int64_t sandbox, SandboxEnd reason, const std::optional<Digest>& changeSet = {});
     void removeSnapshot(const SnapshotRecord& snapshot);
 

@@ -59,7 +59,8 @@ constexpr std::array kTables{
     TableQuery{"snapshot", "select id, sandbox, layer, taken_at, removed, seq from snapshot order by id"},
     TableQuery{"execution",
                "select id, sandbox, state, owner, backend, guarantees, without, verdict, exit_code, signal, stdout, "
-               "stderr, stdout_bytes, stderr_bytes, truncated, started_at, wall_ms, cpu_ms, peak_memory, limits, seq "
+               "stderr, stdout_bytes, stderr_bytes, truncated, started_at, wall_ms, cpu_ms, peak_memory, limits, "
+               "services, seq "
                "from execution order by id"},
     // With the type: 7 and '7' look alike, but only one of them is ever found.
     TableQuery{"event_index",

@@ -166,16 +166,20 @@ void Resolver::finishChecks() {
             when.text = check.when == CheckWhen::kAfter ? "after" : "before";
             check.settings.set("when", std::move(when));
         }
-        if (const Value* services = check.settings.find("services"))
-            for (const Value& service : services->items)
-                if (!draft_.services.contains(service.text)) {
-                    std::vector<std::string> known;
-                    for (const auto& [other, section] : draft_.services) known.push_back(other);
-                    findings_.error(service.origin, "unknown-name", fmt::format("unknown service '{}'", service.text),
-                                    fmt::format("check '{}' names it", name),
-                                    findings_.hintFor(service.text, known, "services"));
-                }
+        judgeServices(check.settings, fmt::format("check '{}'", name));
     }
+    judgeServices(pipeline_.sandbox, "[sandbox]");
+}
+
+void Resolver::judgeServices(const Settings& settings, const std::string& who) {
+    const Value* services = settings.find("services");
+    if (services == nullptr) return;
+    std::vector<std::string> known;
+    for (const auto& [name, section] : draft_.services) known.push_back(name);
+    for (const Value& service : services->items)
+        if (!draft_.services.contains(service.text))
+            findings_.error(service.origin, "unknown-name", fmt::format("unknown service '{}'", service.text),
+                            who + " names it", findings_.hintFor(service.text, known, "services"));
 }
 
 void Resolver::judgeAgainstPolicy(const Stage& stage, const Check& check) {

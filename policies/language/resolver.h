@@ -24,6 +24,7 @@ class Resolver {
     void judgeHostCheck(const Check& check);
     void buildGraph();
     void finishChecks();
+    void judgeServices(const Settings& settings, const std::string& who);
 
     void addStages();
     void addStage(const Value& stageName);

@@ -52,6 +52,7 @@ struct Execution {
     std::uint64_t cpuMillis = 0;
     std::optional<std::uint64_t> peakMemoryBytes;
     std::vector<LimitReport> limits;
+    std::optional<Digest> services;      ///< an object: what became of its services, with their logs
     std::vector<std::string> arguments;  ///< empty once redacted
 
     bool success() const { return verdict == Verdict::kOk; }
