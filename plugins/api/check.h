@@ -26,6 +26,7 @@ struct CheckAnswer {
     /// Kernel, backend and version, guarantees, image: what the verdict was reached in.
     std::optional<Digest> environment;
     std::optional<std::int64_t> execution;  ///< e90, for one that ran in a sandbox
+    bool isKept = false;                    ///< and what it left is there to be looked at
     std::int64_t wallMs = 0;
 };
 

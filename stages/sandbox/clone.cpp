@@ -203,10 +203,12 @@ ClonePlan planClone(const CloneRequest& request) {
     std::vector<std::string> variables = draft.variables;
     variables.insert(variables.end(), request.passed.begin(), request.passed.end());
     plan.environment = cloneEnvironment(request.environment, variables, draft.user, request.directory);
-    showTools(draft);
-    showGitConfiguration(draft);
-    showToolSettings(draft);
-    showNamed(draft);
+    if (!request.bare) {
+        showTools(draft);
+        showGitConfiguration(draft);
+        showToolSettings(draft);
+        showNamed(draft);
+    }
     hidePlaces(draft);
     ownTheWay(draft);
     plan.workspace = draft.view.workspace();

@@ -25,6 +25,7 @@ struct CloneRequest {
     std::vector<std::string> hide;    ///< patterns below the project that are shown empty (policies/language/glob.h)
     std::vector<std::filesystem::path> hiddenPaths;  ///< the state directory, stage targets
     std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
+    bool bare = false;                               ///< nothing of the home: no tools, no settings, no caches
 };
 
 /// What of the caller's home is seen inside.

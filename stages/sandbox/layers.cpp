@@ -196,8 +196,15 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     if (::syncfs(merged.get()) != 0) fail("sync", target);
 }
 
-void Layers::placeMerged(std::int64_t host, std::int64_t layer) const {
-    const fs::path source = place(host) / "merged";
+void Layers::stageNext(std::int64_t below, int memory) const {
+    const fs::path target = place(below) / "next";
+    for (const char* name : {"", "upper", "work"}) makeDirectory(target / name);
+    copyTree(memory, openDirectory(target / "upper").get());
+}
+
+void Layers::placeMerged(std::int64_t host, std::int64_t layer) const { placeFrom(place(host) / "merged", layer); }
+
+void Layers::placeFrom(const fs::path& source, std::int64_t layer) const {
     if (::rename(source.c_str(), place(layer).c_str()) != 0 && errno != ENOENT) fail("place", source);
     if (flawOf(place(layer), true).empty() && !fs::exists(fs::symlink_status(place(layer) / "mark"))) finish(layer);
 }

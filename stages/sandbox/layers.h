@@ -43,6 +43,11 @@ class Layers {
     /// Puts what merge() built in its place. Does nothing if it is there already.
     void placeMerged(std::int64_t host, std::int64_t layer) const;
 
+    /// What was written in memory over the layer `below`, as the layer that will lie on it.
+    void stageNext(std::int64_t below, int memory) const;
+    /// Puts what stageNext() made in its place. Does nothing if it is there already.
+    void placeNext(std::int64_t below, std::int64_t layer) const { placeFrom(place(below) / "next", layer); }
+
     /// The directories are there, ours alone, and marked as this layer of this store.
     bool isWhole(std::int64_t layer) const;
     /// Why it is not; nothing if it is.
@@ -64,6 +69,7 @@ class Layers {
     std::string mark(std::int64_t layer) const;
     void begin(std::int64_t layer) const;
     void finish(std::int64_t layer) const;
+    void placeFrom(const std::filesystem::path& source, std::int64_t layer) const;
 
     std::filesystem::path root_;
     std::string store_;

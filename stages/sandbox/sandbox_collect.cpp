@@ -132,6 +132,7 @@ CollectReport Sandboxes::collect() {
     inside_->loseExecutions(report);
     inside_->expire(report);
     inside_->collectPinned(report);
+    inside_->collectData(report);
     inside_->sweep(report);
     return report;
 }

@@ -67,6 +67,8 @@ void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const H
     const Layers& all = layers();
     // A squash that was recorded and not placed: its layer is still where it was built, in the one above.
     if (chain.size() == 2 && chain[1].frozen && !all.isWhole(chain[1].id)) all.placeMerged(chain[0].id, chain[1].id);
+    // What a failed check left was recorded and not placed: it is still where it was copied to, in the one below.
+    if (chain.size() == 2 && chain[1].frozen && !all.isWhole(chain[0].id)) all.placeNext(chain[1].id, chain[0].id);
     for (auto layer = chain.rbegin(); layer != chain.rend(); ++layer) {
         const std::string flaw = known.contains(layer->id) ? "" : all.flaw(layer->id);
         if (flaw.empty()) continue;
@@ -156,7 +158,8 @@ void Sandboxes::removeSnapshot(std::int64_t sandbox, const std::string& name) {
 }
 
 std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t count,
-                                           const std::vector<std::string>& names, const Patience& patience) {
+                                           const std::vector<std::string>& names, const Patience& patience,
+                                           std::optional<Milliseconds> lifetime) {
     if (count == 0 || count > kMostForks || names.size() > count)
         throw Error(ErrorCode::kUsage, "a fork makes 1 to {} sandboxes, with at most as many names", kMostForks);
     for (const std::string& name : names) checkName(name, "sandbox");
@@ -167,7 +170,7 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
     draft.commit = held.record.commit;
     draft.since = held.record.since;
     draft.forkedFrom = sandbox;
-    draft.lifetime = held.record.lifetime;
+    draft.lifetime = lifetime.value_or(held.record.lifetime);
     std::vector<SandboxRecord> forks;
     std::int64_t next = 0;
     inside_->write([&](SandboxWriter& writer, Writer&) {

@@ -34,7 +34,7 @@ std::optional<FileDescriptor> take(const std::filesystem::path& path) {
         }
         if (!isStill(file.get(), path)) continue;
         // Only for messages: the lock itself is what counts. Always as long, so that no block is freed and found anew.
-        const std::string pid = fmt::format("{:<11}\n", ::getpid());
+        const std::string pid = fmt::format("{:<11}\n{:<11}\n", ::getpid(), 0);
         [[maybe_unused]] const ssize_t written = ::pwrite(file.get(), pid.data(), pid.size(), 0);
         return file;
     }
@@ -75,16 +75,35 @@ std::optional<SandboxLock> SandboxLock::attempt(const std::filesystem::path& pat
     return SandboxLock(path, std::move(*file));
 }
 
-std::optional<pid_t> SandboxLock::holder(const std::filesystem::path& path) {
+namespace {
+
+constexpr off_t kLine = 12;
+
+/// A line of a lock that somebody holds.
+std::optional<pid_t> lineOf(const std::filesystem::path& path, off_t line) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!file) return std::nullopt;
     // A shared lock that is had shows that nobody holds the exclusive one; it is dropped at once.
     if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
-    char text[32];
-    const ssize_t size = ::pread(file.get(), text, sizeof text, 0);
+    char text[kLine];
+    const ssize_t size = ::pread(file.get(), text, sizeof text, line * kLine);
     pid_t pid = 0;
     if (size <= 0 || std::from_chars(text, text + size, pid).ec != std::errc()) return std::nullopt;
     return pid;
+}
+
+}  // namespace
+
+std::optional<pid_t> SandboxLock::holder(const std::filesystem::path& path) { return lineOf(path, 0); }
+
+void SandboxLock::note(pid_t command) const {
+    const std::string line = fmt::format("{:<11}\n", command);
+    [[maybe_unused]] const ssize_t written = ::pwrite(file_.get(), line.data(), line.size(), kLine);
+}
+
+std::optional<pid_t> SandboxLock::command(const std::filesystem::path& path) {
+    const auto pid = lineOf(path, 1);
+    return pid && *pid > 0 ? pid : std::nullopt;
 }
 
 void SandboxLock::removeFile() const { ::unlink(path_.c_str()); }

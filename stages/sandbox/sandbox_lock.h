@@ -25,6 +25,11 @@ class SandboxLock {
     /// The process that holds it right now, as far as can be told without taking it.
     static std::optional<pid_t> holder(const std::filesystem::path& file);
 
+    /// Pid 1 of the command that runs under the lock, for whoever wants to watch it.
+    void note(pid_t command) const;
+    /// That one, while the lock is held; nothing if no command runs under it.
+    static std::optional<pid_t> command(const std::filesystem::path& file);
+
     int descriptor() const { return file_.get(); }
     /// For a sandbox that is no more: whoever waits for the lock finds out that the file is another, or none.
     void removeFile() const;

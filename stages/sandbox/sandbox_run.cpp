@@ -9,6 +9,7 @@
 #include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -50,13 +51,17 @@ std::vector<std::pair<std::size_t, fs::path>> repositoriesIn(const ClonePlan& pl
     return found;
 }
 
-Command commandFrom(const CommandRequest& request, const ClonePlan& plan) {
+Command commandFrom(const CommandRequest& request, const ClonePlan& plan, std::int64_t sandbox) {
     Command command;
     command.arguments = request.arguments;
     command.environment = plan.environment;
+    // What runs inside can tell where it is.
+    std::erase_if(command.environment, [](const std::string& word) { return word.starts_with("GRADUS_SANDBOX="); });
+    command.environment.push_back(fmt::format("GRADUS_SANDBOX=s{}", sandbox));
     command.directory = plan.directory;
     command.input = request.input;
     command.inputFrom = request.inputFrom;
+    command.terminal = request.terminal;
     command.keepOut = request.keepOut;
     command.keepErr = request.keepErr;
     command.live = request.live;
@@ -148,6 +153,37 @@ ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, cons
     return {sandbox, me, std::string(confiner.backend.name()), lowered(request), request.arguments, plan.directory};
 }
 
+/// A directory with nothing in it, for a command that is to see nothing of the caller's. Root's is nobody's.
+class EmptyRoom {
+  public:
+    EmptyRoom() {
+        char path[] = "/tmp/untrusted-XXXXXX";
+        if (::mkdtemp(path) == nullptr)
+            throw Error(ErrorCode::kInfrastructure, "cannot make a directory in /tmp: {}", errnoText(errno));
+        path_ = path;
+        constexpr uid_t kNobody = 65534;
+        if (isMachineRoot() && ::chown(path, kNobody, kNobody) != 0)
+            throw Error(ErrorCode::kInfrastructure, "cannot give {} away: {}", path, errnoText(errno));
+    }
+    EmptyRoom(const EmptyRoom&) = delete;
+    EmptyRoom& operator=(const EmptyRoom&) = delete;
+    ~EmptyRoom() { ::rmdir(path_.c_str()); }
+    const fs::path& path() const { return path_; }
+
+  private:
+    fs::path path_;
+};
+
+void seeNothing(CloneRequest& clone, const EmptyRoom& room) {
+    clone.project = room.path();
+    clone.directory = room.path();
+    clone.environment = [](const std::string&) { return std::optional<std::string>(); };
+    clone.passed = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
+    clone.hide.clear();
+    clone.show.clear();
+    clone.bare = true;
+}
+
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
     const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
@@ -167,7 +203,10 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     std::optional<MaterialisedCommit> pinned;
     if (request.commit) pinned = inside_->pinned(project.path, *request.commit);
     if (pinned) clone.lowers = {pinned->tree};
-    const ClonePlan plan = planClone(clone);
+    std::optional<EmptyRoom> room;
+    if (request.untrusted) seeNothing(clone, room.emplace());
+    ClonePlan plan = planClone(clone);
+    ServicesAround services(*inside_, command, clone, plan);
 
     Trial trial(*this);
     SandboxDraft draft;
@@ -195,12 +234,14 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     trial.overlay_ = plan.projectOverlay;
     for (const std::size_t part : plan.alsoKept)
         trial.parts_.emplace_back(part, plan.workspace.overlays.at(part).target);
-    trial.report_ =
-        inside_->reportOf(trial.sandbox_->run(commandFrom(command, plan)), confiner, command, execution, id);
+    trial.parts_.insert(trial.parts_.end(), services.parts().begin(), services.parts().end());
+    trial.report_ = inside_->reportOf(services.run(*trial.sandbox_, commandFrom(command, plan, id)), confiner, command,
+                                      execution, id);
+    services.addTo(trial.report_);
     notePlan(command, clone, plan, trial.report_);
     HarvestSource source;
     source.layers = {trial.sandbox_->upper(plan.projectOverlay)};
-    source.base = pinned ? pinned->tree : project.path;
+    source.base = pinned ? pinned->tree : clone.project;
     source.since = draft.since;
     source.pinned = pinned.has_value();
     if (pinned) source.repository = project.path;
@@ -313,15 +354,15 @@ void useLayers(const Layers& layers, const HeldSandbox& held, const fs::path& ba
 }
 
 // What belongs to the project and lies elsewhere has its part in every layer that was written to.
-void usePart(const Layers& layers, const HeldSandbox& held, Overlay& overlay) {
+void usePart(const Layers& layers, const HeldSandbox& held, const fs::path& name, Overlay& overlay) {
     std::vector<fs::path> lowers;
     for (std::size_t i = 1; i < held.chain.size(); ++i) {
-        fs::path part = layers.part(held.chain[i].id, overlay.target) / "upper";
+        fs::path part = layers.part(held.chain[i].id, name) / "upper";
         if (fs::exists(fs::symlink_status(part))) lowers.push_back(std::move(part));
     }
     lowers.insert(lowers.end(), overlay.lowers.begin(), overlay.lowers.end());
-    layers.makePart(held.record.layer, overlay.target, lowers.front());
-    const fs::path own = layers.part(held.record.layer, overlay.target);
+    layers.makePart(held.record.layer, name, lowers.front());
+    const fs::path own = layers.part(held.record.layer, name);
     overlay.lowers = std::move(lowers);
     overlay.upper = own / "upper";
     overlay.work = own / "work";
@@ -338,7 +379,13 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
     ClonePlan plan = planClone(clone);
     // A sync of the whole file system after every command would take as long as others keep the disk busy.
     plan.workspace.overlays.at(plan.projectOverlay).disposable = true;
-    for (const std::size_t part : plan.alsoKept) usePart(inside_->layers(), held, plan.workspace.overlays.at(part));
+    for (const std::size_t part : plan.alsoKept) {
+        Overlay& overlay = plan.workspace.overlays.at(part);
+        usePart(inside_->layers(), held, overlay.target, overlay);
+    }
+    ServicesAround services(*inside_, command, clone, plan);
+    for (const auto& [part, name] : services.parts())
+        usePart(inside_->layers(), held, name, plan.workspace.overlays.at(part));
     // Killed, we let go of the lock at once, but what runs inside takes a moment to end: it holds the lock as well.
     plan.workspace.held = held.lock.descriptor();
     inside_->layers().renewWork(held.record.layer);
@@ -356,8 +403,10 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
                           });
     open = confiner.backend.open(plan.workspace, withinLifetime(limits, held.record.lifetime), command.network,
                                  plan.identity);
-    ExecutionReport report =
-        inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, sandbox);
+    Command words = commandFrom(command, plan, sandbox);
+    words.started = [&](pid_t init) { held.lock.note(init); };
+    ExecutionReport report = inside_->reportOf(services.run(*open, words), confiner, command, execution, sandbox);
+    services.addTo(report);
     open->close();
     notePlan(command, clone, plan, report);
     unfinished.isFinished();
@@ -375,12 +424,14 @@ class LayerForNow {
     LayerForNow(const LayerForNow&) = delete;
     LayerForNow& operator=(const LayerForNow&) = delete;
     ~LayerForNow() {
+        if (stays_) return;
         try {
             layers_.remove(layer_);
         } catch (const std::exception&) {
             // `gradus gc` finds it: nothing stands on it.
         }
     }
+    void stay() { stays_ = true; }
     void make(const ResultingTree& tree, const Objects& objects) const {
         struct stat owner {};
         ::stat(tree.project.c_str(), &owner);
@@ -390,7 +441,13 @@ class LayerForNow {
   private:
     const Layers& layers_;
     std::int64_t layer_;
+    bool stays_ = false;
 };
+
+// It ran, and the answer was no: there is something to look at.
+bool isFailure(const Execution& execution) {
+    return execution.verdict != Verdict::kOk && execution.verdict != Verdict::kSetupFailed;
+}
 
 // A stage's target is hidden, unless it is where the tree is shown.
 void showProjectAnyway(CloneRequest& clone) {
@@ -420,7 +477,7 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     });
     ExecutionReport report;
     report.execution = inside_->notRun(confiner, command, execution, record.id);
-    const LayerForNow layer(inside_->layers(), record.layer);
+    LayerForNow layer(inside_->layers(), record.layer);
     std::unique_ptr<Sandbox> open;
     Unfinished unfinished([this](const auto& work) { inside_->write(work); },
                           [&](SandboxWriter& writer) {
@@ -432,11 +489,24 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
                           });
     layer.make(tree, inside_->objects());
     clone.lowers = {inside_->layers().upper(record.layer), tree.directory};
-    const ClonePlan plan = planClone(clone);
+    ClonePlan plan = planClone(clone);
+    ServicesAround services(*inside_, command, clone, plan);
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
-    report = inside_->reportOf(open->run(commandFrom(command, plan)), confiner, command, execution, record.id);
+    report = inside_->reportOf(services.run(*open, commandFrom(command, plan, record.id)), confiner, command, execution,
+                               record.id);
+    services.addTo(report);
     notePlan(command, clone, plan, report);
     unfinished.isFinished();
+    // A kept sandbox lies on the project itself, so only a tree that does is kept.
+    if (command.keepFailed.count() > 0 && isFailure(report.execution) && !command.cancel.stop_requested() &&
+        tree.directory == project.path && tree.leftOut.empty()) {
+        report.keptAs = inside_->keepFailed(record, open->upper(plan.projectOverlay), report, command.keepFailed);
+        if (report.keptAs) {
+            layer.stay();
+            open->close();
+            return report;
+        }
+    }
     // Taken down while its end is recorded.
     open->beginClose();
     inside_->write([&](SandboxWriter& writer, Writer&) {

@@ -26,6 +26,10 @@ bool isNameCharacter(char c) {
            c == '.';
 }
 
+std::ptrdiff_t provenBy(const ProbeResult& result) {
+    return std::count_if(result.proofs.begin(), result.proofs.end(), [](const Proof& proof) { return proof.holds; });
+}
+
 }  // namespace
 
 void checkName(const std::optional<std::string>& name, std::string_view what) {
@@ -65,7 +69,12 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
         makeDirectories(cache);
         return proofs.emplace(&backend, cachedProbe(backend, cache)).first->second;
     };
-    IsolationBackend& chosen = chooseBackend(around.backends, {.guarantees = demanded(request)}, probe);
+    std::vector<IsolationBackend*> order = around.backends;
+    if (request.strongest)
+        std::stable_sort(order.begin(), order.end(), [&](IsolationBackend* a, IsolationBackend* b) {
+            return provenBy(probe(*a)) > provenBy(probe(*b));
+        });
+    IsolationBackend& chosen = chooseBackend(order, {.guarantees = demanded(request)}, probe);
     probe(chosen);
     return {chosen, proofs.at(&chosen)};
 }

@@ -11,6 +11,7 @@
 #include "plugins/api/isolation.h"
 #include "stages/changes/harvest.h"
 #include "stages/sandbox/clone.h"
+#include "stages/sandbox/services.h"
 #include "store/model/change_set.h"
 #include "store/model/execution.h"
 #include "store/model/sandbox.h"
@@ -25,9 +26,10 @@ struct CommandRequest {
     std::vector<std::string> arguments;
     std::filesystem::path directory;  ///< where it starts: the project or below it; empty: the project
     std::string input;
-    std::optional<int> inputFrom;     ///< instead: relayed from this descriptor, borrowed, as it comes
-    std::vector<std::string> passed;  ///< NAME or NAME=value that the command gets besides the usual ones
-    std::vector<std::string> hide;    ///< patterns below the project that are shown empty
+    std::optional<int> inputFrom;          ///< instead: relayed from this descriptor, borrowed, as it comes
+    std::optional<TerminalLink> terminal;  ///< instead of all input and of pipes: a person's, borrowed
+    std::vector<std::string> passed;       ///< NAME or NAME=value that the command gets besides the usual ones
+    std::vector<std::string> hide;         ///< patterns below the project that are shown empty
     std::vector<std::filesystem::path> hiddenPaths;  ///< stage targets; the state directory is hidden anyway
     std::vector<std::filesystem::path> show;         ///< outside of the project; read-only, although hidden otherwise
     /// A required limit is enforced or the run refused.
@@ -35,6 +37,7 @@ struct CommandRequest {
     Network network = Network::kNone;  ///< kHost gives up no-network
     std::vector<Guarantee> required;   ///< beyond the floor
     std::vector<Guarantee> without;    ///< of the floor
+    bool strongest = false;            ///< the backend that proves most, whatever it costs
     CaptureBudget keepOut;
     CaptureBudget keepErr;
     /// Called with every piece of output as it arrives, on the calling thread.
@@ -42,6 +45,10 @@ struct CommandRequest {
     Milliseconds grace{0};
     std::stop_token cancel;
     std::vector<std::string> remarks;  ///< for the report's notes
+    /// Started before it, in this order, and stopped after it.
+    std::vector<ServiceRequest> services;
+    /// How long the sandbox of a command over a resulting tree is kept if it fails; not at all by default.
+    Milliseconds keepFailed{0};
 };
 
 /// What becomes of a transient sandbox once its command has ended.
@@ -65,6 +72,9 @@ struct TryRequest {
     Objects* contents = nullptr;
     /// Of paths that are looked at for changes; beyond it they are not listed, but kept.
     std::uint64_t mostChanges = HarvestOptions{}.maxEntries;
+    /// Nothing of the caller's: an empty directory instead of the project, an empty home, hardly a variable; and the
+    /// backend that proves most. It is always discarded.
+    bool untrusted = false;
 };
 
 /// A tree that does not exist yet: a directory, and a change over it. Shown at the project's own path.
@@ -86,6 +96,8 @@ struct ExecutionReport {
     std::uint32_t leftBehind = 0;
     std::vector<HomeEntry> home;
     std::vector<std::string> notes;
+    std::vector<ServiceReport> services;
+    std::optional<std::int64_t> keptAs;  ///< the sandbox as the failed command left it
 };
 
 class Sandboxes;
@@ -155,6 +167,40 @@ struct SandboxView {
     std::optional<std::string> damage;  ///< why it cannot be used
 };
 
+/// Where one file of a kept sandbox lies now.
+struct FilePlace {
+    enum class Where {
+        kNowhere,  ///< there is no such file in the sandbox
+        kHidden,   ///< the sandbox shows something else there
+        kBase,     ///< unchanged: the project's own file
+        kFrozen,   ///< in a layer that a snapshot or fork froze
+        kOwn,      ///< in the layer that takes the changes
+    };
+    Where where = Where::kNowhere;
+    std::filesystem::path path;  ///< on the host; empty where there is none
+    std::string type;            ///< "a file", "a directory", "a symbolic link"
+};
+
+/// Files copied into or out of a kept sandbox.
+struct CopyReport {
+    std::uint64_t files = 0;
+    std::uint64_t bytes = 0;
+    std::vector<std::string> leftOut;  ///< what was not copied, each with the reason
+};
+
+/// What the command that runs in a sandbox uses now.
+struct SandboxStats {
+    bool running = false;
+    std::optional<Execution> execution;  ///< of the running one
+    pid_t init = 0;
+    std::uint64_t wallMillis = 0;
+    std::uint64_t cpuMillis = 0;
+    std::uint64_t memoryBytes = 0;
+    std::uint64_t processes = 0;
+    std::uint64_t tasks = 0;
+    std::uint64_t diskBytes = 0;  ///< allocated, of what the sandbox changed since its last snapshot
+};
+
 /// What `gradus gc` did about sandboxes.
 struct CollectReport {
     std::vector<std::int64_t> reaped;   ///< transient ones of dead owners
@@ -219,9 +265,29 @@ class Sandboxes {
     void removeSnapshot(std::int64_t sandbox, const std::string& snapshot);
     /// So many sandboxes that start as this one is now; `names` are theirs, as far as given.
     std::vector<SandboxRecord> fork(std::int64_t sandbox, std::size_t count, const std::vector<std::string>& names = {},
-                                    const Patience& patience = {});
+                                    const Patience& patience = {}, std::optional<Milliseconds> lifetime = {});
     /// Everything changed since the base, in all layers. With `keep`, contents are stored.
     Harvest diff(std::int64_t sandbox, const HarvestOptions& options = {}, const Patience& patience = {});
+    /// Copies a file, a link or a directory of the host to `inside`, a path below the project; into it, if it is a
+    /// directory. Through the layers: nothing runs, no link is followed. `request` says what is hidden.
+    CopyReport put(std::int64_t sandbox, const std::filesystem::path& source, const std::filesystem::path& inside,
+                   const CommandRequest& request, const Patience& patience = {});
+    /// The same for a file with these bytes.
+    CopyReport putBytes(std::int64_t sandbox, std::string_view bytes, const std::filesystem::path& inside,
+                        const CommandRequest& request, const Patience& patience = {});
+    /// Out of it, to a `target` that is not there yet, or, replacing a file, with `replace`; into it, if it is a
+    /// directory. Links that lead out of what is copied are left out.
+    CopyReport get(std::int64_t sandbox, const std::filesystem::path& inside, const std::filesystem::path& target,
+                   bool replace, const CommandRequest& request, const Patience& patience = {});
+    /// The bytes of one file, piece by piece.
+    CopyReport getBytes(std::int64_t sandbox, const std::filesystem::path& inside,
+                        const std::function<void(std::string_view)>& take, const CommandRequest& request,
+                        const Patience& patience = {});
+    /// Answers while a command runs, too.
+    FilePlace where(std::int64_t sandbox, const std::filesystem::path& inside, const CommandRequest& request);
+    SandboxStats stats(std::int64_t sandbox);
+    /// The kept sandbox that a failed command left behind; nothing if it was not kept, or is no more.
+    std::optional<SandboxRecord> leftBy(std::int64_t execution);
     /// Forks stay as they are: layers live as long as anything stands on them.
     void remove(std::int64_t sandbox, const Patience& patience = {});
 
@@ -237,9 +303,10 @@ class Sandboxes {
     /// owners. Costs one indexed query where there are none.
     CollectReport reap();
 
+    struct Inside;
+
   private:
     friend class Trial;
-    struct Inside;
     void settle(Trial& trial, const TryRequest& request);
 
     std::unique_ptr<Inside> inside_;

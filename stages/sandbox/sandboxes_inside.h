@@ -11,6 +11,8 @@
 #include "stages/sandbox/layers.h"
 #include "stages/sandbox/sandbox_lock.h"
 #include "stages/sandbox/sandboxes.h"
+#include "stages/sandbox/service_data.h"
+#include "stages/sandbox/service_room.h"
 #include "store/sandbox_writer.h"
 
 namespace gradus {
@@ -31,6 +33,36 @@ struct Confiner {
 
 /// The overlays of a plan, by number, that are git's own directories outside of the project's, and what each lies on.
 std::vector<std::pair<std::size_t, std::filesystem::path>> repositoriesIn(const ClonePlan& plan);
+
+/// The data of one service in one sandbox: what lies below, and where it is shown.
+struct ServiceDatum {
+    std::filesystem::path target;
+    std::filesystem::path lower;
+    /// What a kept sandbox calls its part of it: another template begins another part.
+    std::filesystem::path part;
+};
+std::filesystem::path partNameOf(const std::filesystem::path& target, const Digest& key);
+
+/// The services around one run: what they add to its plan, and what became of them.
+class ServicesAround {
+  public:
+    /// Makes their data ready, which may run commands. `plan` gets what they need.
+    ServicesAround(Sandboxes::Inside& inside, const CommandRequest& command, const CloneRequest& clone,
+                   ClonePlan& plan);
+
+    /// Overlays of the plan that hold data, and their names as parts.
+    const std::vector<std::pair<std::size_t, std::filesystem::path>>& parts() const { return parts_; }
+    Outcome run(Sandbox& sandbox, Command command);
+    /// After the run; without services nothing.
+    void addTo(ExecutionReport& report) const;
+
+  private:
+    Sandboxes::Inside& inside_;
+    const CommandRequest& request_;
+    std::optional<ServiceRoom> room_;
+    std::vector<std::pair<std::size_t, std::filesystem::path>> parts_;
+    std::vector<ServiceReport> reports_;
+};
 
 /// What the files of Sandboxes share.
 struct Sandboxes::Inside {
@@ -82,6 +114,24 @@ struct Sandboxes::Inside {
     Execution notRun(const Confiner& confiner, const CommandRequest& request, std::int64_t execution,
                      std::int64_t sandbox);
 
+    /// The data of a command's services, made ready before anything else is.
+    std::vector<ServiceDatum> dataFor(const CommandRequest& command, const CloneRequest& clone, const ClonePlan& plan);
+    void prepareData(const ServiceRequest& service, const CommandRequest& command, const CloneRequest& clone,
+                     const std::filesystem::path& target, const std::filesystem::path& into);
+    ServiceData serviceData() const { return ServiceData(around.state.root / "sandboxes/data"); }
+    void collectData(CollectReport& report);
+
+    struct Files;
+    /// The sandbox held, with what its layers show and who its files belong to.
+    Files files(std::int64_t sandbox, const CommandRequest& request, const Patience& patience);
+    /// Where something called `name` goes that is put at `inside`; empty `name`: only a file is meant.
+    static std::vector<std::string> placeFor(const Files& files, const std::filesystem::path& inside,
+                                             const std::string& name);
+    void beginWriting(const Files& files);
+    /// Of a failed command over a tree: its sandbox, as it was left, as a kept one. Nothing if it is too much to keep.
+    std::optional<std::int64_t> keepFailed(const SandboxRecord& record, int upper, const ExecutionReport& report,
+                                           Milliseconds lifetime);
+
     void reap(CollectReport& report);
     void loseExecutions(CollectReport& report);
     void expire(CollectReport& report);
@@ -89,7 +139,7 @@ struct Sandboxes::Inside {
     void sweep(CollectReport& report);
 };
 
-Command commandFrom(const CommandRequest& request, const ClonePlan& plan);
+Command commandFrom(const CommandRequest& request, const ClonePlan& plan, std::int64_t sandbox);
 
 /// Throws Error(kUsage) for a name that could be taken for something else, or not be shown on one line.
 void checkName(const std::optional<std::string>& name, std::string_view what);

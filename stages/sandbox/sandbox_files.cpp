@@ -1,0 +1,356 @@
+// Files in and out of kept sandboxes, from outside: nothing runs, and what a command left there is never trusted.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "stages/sandbox/clone_view.h"
+#include "stages/sandbox/layer_entries.h"
+#include "stages/sandbox/layered_tree.h"
+#include "stages/sandbox/sandboxes_inside.h"
+#include "store/model/utf8.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+constexpr std::size_t kDeepestCopy = 200;  // a descriptor per level and layer
+
+Names with(Names names, const std::string& name) {
+    names.push_back(name);
+    return names;
+}
+
+fs::path pathOf(const Names& names) {
+    fs::path path;
+    for (const std::string& name : names) path /= name;
+    return path;
+}
+
+std::string linkTarget(int directory, const std::string& name) {
+    char text[4097];
+    const ssize_t length = ::readlinkat(directory, name.c_str(), text, sizeof text - 1);
+    if (length < 0) failEntry("read link", name);
+    return {text, static_cast<std::size_t>(length)};
+}
+
+FileDescriptor openRegular(int directory, const std::string& name, struct stat& info) {
+    FileDescriptor file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file) failEntry("open", name);
+    if (::fstat(file.get(), &info) != 0) failEntry("look at", name);
+    if (!S_ISREG(info.st_mode))
+        throw Error(ErrorCode::kNotAllowed, "'{}' is {}, not a file", printable(name), fileTypeName(info.st_mode));
+    return file;
+}
+
+void refuseDepth(const Names& names) {
+    if (names.size() > kDeepestCopy)
+        throw Error(ErrorCode::kNotAllowed, "directories nest deeper than {} levels", kDeepestCopy);
+}
+
+/// From the host into the topmost layer.
+class Bringing {
+  public:
+    Bringing(const LayerWriter& writer, CopyReport& report) : writer_(writer), report_(report) {}
+
+    void entry(int directory, const std::string& name, const Names& inside) {
+        refuseDepth(inside);
+        struct stat info {};
+        if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) failEntry("look at", name);
+        if (S_ISDIR(info.st_mode)) return tree(directory, name, inside);
+        if (S_ISLNK(info.st_mode)) {
+            writer_.link(inside, linkTarget(directory, name));
+        } else if (S_ISREG(info.st_mode)) {
+            const FileDescriptor file = openRegular(directory, name, info);
+            writer_.file(inside, file.get(), info);
+            report_.bytes += static_cast<std::uint64_t>(info.st_size);
+        } else {
+            report_.leftOut.push_back(
+                fmt::format("{}: {}", printable(pathOf(inside).native()), fileTypeName(info.st_mode)));
+            return;
+        }
+        ++report_.files;
+    }
+
+  private:
+    void tree(int directory, const std::string& name, const Names& inside) {
+        static_cast<void>(writer_.open(inside));
+        const FileDescriptor source(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!source) failEntry("open", name);
+        for (const std::string& below : namesIn(source.get())) entry(source.get(), below, with(inside, below));
+    }
+
+    const LayerWriter& writer_;
+    CopyReport& report_;
+};
+
+/// Whether a link at `inside` leads to something that is copied with it.
+bool staysWithin(const Names& top, const Names& inside, const std::string& target) {
+    if (target.empty() || target.front() == '/') return false;
+    std::ptrdiff_t depth = static_cast<std::ptrdiff_t>(inside.size() - top.size()) - 1;
+    for (const fs::path& part : fs::path(target)) {
+        if (part == "..") --depth;
+        if (part != ".." && part != "." && !part.empty()) ++depth;
+        if (depth < 0) return false;
+    }
+    return true;
+}
+
+/// From what the layers show to the host.
+class Taking {
+  public:
+    Taking(Names top, const std::function<bool(const Names&)>& isHidden, CopyReport& report)
+        : top_(std::move(top)), isHidden_(isHidden), report_(report) {}
+
+    void entry(const LayeredTree::Entry& entry, const Names& inside, int directory, const std::string& name) {
+        refuseDepth(inside);
+        if (isHidden_(inside)) return leaveOut(inside, "the sandbox shows something else there");
+        if (entry.isDirectory()) return tree(entry, inside, directory, name);
+        if (S_ISLNK(entry.info.st_mode)) return link(entry, inside, directory, name);
+        if (!S_ISREG(entry.info.st_mode)) return leaveOut(inside, std::string(fileTypeName(entry.info.st_mode)));
+        file(entry, directory, name);
+        ++report_.files;
+    }
+
+    /// Whole, or not there; `replace`: in the place of another file.
+    void file(const LayeredTree::Entry& entry, int directory, const std::string& name, bool replace = false) {
+        struct stat info {};
+        const FileDescriptor source = openRegular(entry.parent.get(), entry.name, info);
+        const std::string fresh = fmt::format(".{}.{}.gradus", name.substr(0, 200), ::getpid());
+        {
+            const FileDescriptor made(::openat(
+                directory, fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, info.st_mode & 0777));
+            if (!made) failEntry("make", fresh);
+            report_.bytes += copyContent(source.get(), made.get(), name);
+            const timespec times[2] = {info.st_atim, info.st_mtim};
+            ::futimens(made.get(), times);
+        }
+        const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
+        if (::renameat2(directory, fresh.c_str(), directory, name.c_str(), flags) == 0) return;
+        const int error = errno;
+        ::unlinkat(directory, fresh.c_str(), 0);
+        errno = error;
+        failEntry("put", name);
+    }
+
+  private:
+    void leaveOut(const Names& inside, const std::string& why) {
+        report_.leftOut.push_back(fmt::format("{}: {}", printable(pathOf(inside).native()), why));
+    }
+
+    void tree(const LayeredTree::Entry& entry, const Names& inside, int directory, const std::string& name) {
+        if (::mkdirat(directory, name.c_str(), (entry.info.st_mode & 0777) | 0700) != 0) failEntry("make", name);
+        const FileDescriptor made(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!made) failEntry("open", name);
+        for (const std::string& below : LayeredTree::names(entry.directory))
+            if (const auto found = LayeredTree::step(entry.directory, below))
+                this->entry(*found, with(inside, below), made.get(), below);
+    }
+
+    void link(const LayeredTree::Entry& entry, const Names& inside, int directory, const std::string& name) {
+        const std::string target = linkTarget(entry.parent.get(), entry.name);
+        if (!staysWithin(top_, inside, target)) return leaveOut(inside, "a link that leads out of what is copied");
+        if (::symlinkat(target.c_str(), directory, name.c_str()) != 0) failEntry("make", name);
+        ++report_.files;
+    }
+
+    Names top_;
+    const std::function<bool(const Names&)>& isHidden_;
+    CopyReport& report_;
+};
+
+/// The layers of a sandbox and its base, topmost first.
+std::vector<fs::path> stackOf(const Layers& layers, const std::vector<LayerRecord>& chain, const fs::path& base) {
+    std::vector<fs::path> stack;
+    for (const LayerRecord& layer : chain) stack.push_back(layers.upper(layer.id));
+    stack.push_back(base);
+    return stack;
+}
+
+/// Places of the project where a sandbox shows something else than its layers have.
+class Covered {
+  public:
+    Covered(const ClonePlan& plan, const fs::path& project) {
+        for (const std::string& place : plan.notOurs)
+            if (place != ".git") add(place);
+        const auto below = [&](const fs::path& target) {
+            if (target != project && isWithin(target, project)) add(target.lexically_relative(project));
+        };
+        for (std::size_t i = 0; i < plan.workspace.overlays.size(); ++i)
+            if (i != plan.projectOverlay) below(plan.workspace.overlays[i].target);
+        for (const ReadOnlyBind& bind : plan.workspace.binds) below(bind.target);
+        for (const PrivateDirectory& directory : plan.workspace.directories) below(directory.target);
+        for (const PrivateFile& file : plan.workspace.files) below(file.target);
+        for (const fs::path& hidden : plan.workspace.hidden) below(hidden);
+    }
+    bool holds(const Names& names) const {
+        const fs::path path = pathOf(names);
+        return std::any_of(places_.begin(), places_.end(),
+                           [&](const fs::path& place) { return isWithin(path, place); });
+    }
+
+  private:
+    void add(fs::path place) { places_.push_back(std::move(place)); }
+    std::vector<fs::path> places_;
+};
+
+void refuseCovered(const Covered& covered, const Names& names) {
+    if (covered.holds(names))
+        throw Error(ErrorCode::kNotAllowed, "the sandbox shows something else at '{}' than its files",
+                    printable(pathOf(names).native()))
+            .hint("it is hidden by the rules, or lies on another file system");
+}
+
+LayeredTree::Entry demanded(const LayeredTree& tree, const Names& names, std::int64_t sandbox) {
+    auto entry = tree.find(names);
+    if (!entry)
+        throw Error(ErrorCode::kNotFound, "there is no '{}' in sandbox s{}", printable(pathOf(names).native()), sandbox)
+            .hint("paths are relative to the project");
+    return std::move(*entry);
+}
+
+}  // namespace
+
+/// A held sandbox, opened for files.
+struct Sandboxes::Inside::Files {
+    HeldSandbox held;
+    LayeredTree tree;
+    Covered covered;
+    FileOwner owner;
+};
+
+Sandboxes::Inside::Files Sandboxes::Inside::files(std::int64_t sandbox, const CommandRequest& request,
+                                                  const Patience& patience) {
+    HeldSandbox held = hold(sandbox, patience);
+    const fs::path base = baseOf(held.record, held.project);
+    CommandRequest atTheTop = request;
+    atTheTop.directory.clear();
+    const ClonePlan plan = planClone(cloneRequest(held.project.path, atTheTop));
+    LayeredTree tree(stackOf(layers(), held.chain, base));
+    return {std::move(held), std::move(tree), Covered(plan, held.project.path), {plan.identity.uid, plan.identity.gid}};
+}
+
+// A directory that is there takes what is put at its path.
+std::vector<std::string> Sandboxes::Inside::placeFor(const Files& files, const fs::path& inside,
+                                                     const std::string& name) {
+    Names names = inside == "." || inside == "./" ? Names() : namesOf(inside);
+    const bool asDirectory = names.empty() || inside.native().ends_with('/');
+    const auto there = files.tree.find(names);
+    if (!name.empty() && (asDirectory || (there && there->isDirectory()))) names.push_back(name);
+    if (const auto taken = files.tree.find(names); names.empty() || (taken && taken->isDirectory() && name.empty()))
+        throw Error(ErrorCode::kNotAllowed, "'{}' is a directory", printable(inside.native()))
+            .hint("name the file, too");
+    refuseCovered(files.covered, names);
+    return names;
+}
+
+void Sandboxes::Inside::beginWriting(const Files& files) {
+    layers().renewWork(files.held.record.layer);
+    // From now on a missing layer is a loss, not a creation that was cut short.
+    write([&](SandboxWriter& writer, Writer&) { writer.touch(files.held.record.id); });
+}
+
+CopyReport Sandboxes::put(std::int64_t sandbox, const fs::path& source, const fs::path& inside,
+                          const CommandRequest& request, const Patience& patience) {
+    const fs::path from = fs::absolute(source).lexically_normal();
+    const std::string name = from.has_filename() ? from.filename() : from.parent_path().filename();
+    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Names names = inside_->placeFor(files, inside, name);
+    const FileDescriptor parent =
+        openFile(from.has_filename() ? from.parent_path() : from.parent_path().parent_path(), O_RDONLY | O_DIRECTORY);
+    CopyReport report;
+    inside_->beginWriting(files);
+    const std::int64_t layer = files.held.record.layer;
+    const LayerWriter writer(files.tree, inside_->layers().upper(layer), inside_->layers().work(layer), files.owner);
+    Bringing(writer, report).entry(parent.get(), name, names);
+    inside_->layers().renewWork(layer);
+    return report;
+}
+
+CopyReport Sandboxes::putBytes(std::int64_t sandbox, std::string_view bytes, const fs::path& inside,
+                               const CommandRequest& request, const Patience& patience) {
+    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Names names = inside_->placeFor(files, inside, "");
+    inside_->beginWriting(files);
+    const std::int64_t layer = files.held.record.layer;
+    const auto there = files.tree.find(names);
+    const mode_t mode = there && S_ISREG(there->info.st_mode) ? there->info.st_mode : 0644;
+    LayerWriter(files.tree, inside_->layers().upper(layer), inside_->layers().work(layer), files.owner)
+        .bytes(names, bytes, mode);
+    return {1, bytes.size(), {}};
+}
+
+CopyReport Sandboxes::get(std::int64_t sandbox, const fs::path& inside, const fs::path& target, bool replace,
+                          const CommandRequest& request, const Patience& patience) {
+    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Names names = namesOf(inside);
+    refuseCovered(files.covered, names);
+    const LayeredTree::Entry entry = demanded(files.tree, names, sandbox);
+    fs::path to = fs::absolute(target).lexically_normal();
+    if (fs::is_directory(fs::symlink_status(to))) to = to / names.back();
+    if (!to.has_filename()) to = to.parent_path();
+    const FileDescriptor parent = openFile(to.parent_path(), O_RDONLY | O_DIRECTORY);
+    struct stat info {};
+    const bool isThere = ::fstatat(parent.get(), to.filename().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+    const bool isFile = S_ISREG(entry.info.st_mode);
+    if (isThere && !(replace && isFile && S_ISREG(info.st_mode)))
+        throw Error(ErrorCode::kNotAllowed, "{} is there already", printable(to.native()))
+            .hint(isFile ? "name another place, or replace a file with --force" : "name another place");
+    CopyReport report;
+    const std::function<bool(const Names&)> isHidden = [&](const Names& path) { return files.covered.holds(path); };
+    Taking taking(names, isHidden, report);
+    if (!isFile || !isThere) {
+        taking.entry(entry, names, parent.get(), to.filename());
+    } else {
+        taking.file(entry, parent.get(), to.filename(), true);
+        report.files = 1;
+    }
+    return report;
+}
+
+CopyReport Sandboxes::getBytes(std::int64_t sandbox, const fs::path& inside,
+                               const std::function<void(std::string_view)>& take, const CommandRequest& request,
+                               const Patience& patience) {
+    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Names names = namesOf(inside);
+    refuseCovered(files.covered, names);
+    const LayeredTree::Entry entry = demanded(files.tree, names, sandbox);
+    struct stat info {};
+    const FileDescriptor file = openRegular(entry.parent.get(), entry.name, info);
+    CopyReport report{1, 0, {}};
+    char buffer[65536];
+    for (ssize_t got = 0; (got = ::read(file.get(), buffer, sizeof buffer)) > 0;) {
+        take({buffer, static_cast<std::size_t>(got)});
+        report.bytes += static_cast<std::uint64_t>(got);
+    }
+    return report;
+}
+
+FilePlace Sandboxes::where(std::int64_t sandbox, const fs::path& inside, const CommandRequest& request) {
+    const SandboxRecord record = inside_->living(sandbox);
+    ProjectIdentity project;
+    const auto chain = inside_->read([&](const Records& records) {
+        project = records.project(record.project).value_or(ProjectIdentity());
+        return records.sandboxes().chain(record.layer);
+    });
+    CommandRequest atTheTop = request;
+    atTheTop.directory.clear();
+    const Names names = namesOf(inside);
+    const std::vector<fs::path> stack = stackOf(inside_->layers(), chain, inside_->baseOf(record, project));
+    if (Covered(planClone(inside_->cloneRequest(project.path, atTheTop)), project.path).holds(names))
+        return {FilePlace::Where::kHidden, {}, {}};
+    const auto entry = LayeredTree(stack).find(names);
+    if (!entry) return {};
+    const bool isBase = entry->layer + 1 == stack.size();
+    const auto layer = entry->layer == 0 ? FilePlace::Where::kOwn : FilePlace::Where::kFrozen;
+    return {isBase ? FilePlace::Where::kBase : layer, stack[entry->layer] / pathOf(names),
+            std::string(fileTypeName(entry->info.st_mode))};
+}
+
+}  // namespace gradus

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/file.h"
+#include "store/model/clock.h"
+#include "store/model/digest.h"
+
+namespace gradus {
+
+/// Why a directory cannot be copied as it is: a server has it in use. Looks at pid files, locks, and, as far as this
+/// user can see them, files that processes have open for writing. Nothing: it is at rest.
+std::optional<std::string> liveUserOf(const std::filesystem::path& directory);
+
+/// The data that services start with, at rest: one directory for each way it came to be, never written again. Any
+/// number of processes; one at a time makes one of them.
+class ServiceData {
+  public:
+    /// `root` is a directory of ours, made when it is first needed.
+    explicit ServiceData(std::filesystem::path root) : root_(std::move(root)) {}
+
+    /// An empty directory of that owner.
+    std::filesystem::path nothing(uid_t uid, gid_t gid) const;
+
+    /// The directory of that key, for data that is shown at `of`; made by `make`, into an empty directory, where there
+    /// is none.
+    std::filesystem::path find(const Digest& key, const std::filesystem::path& of,
+                               const std::function<void(const std::filesystem::path&)>& make) const;
+
+    /// A directory of the host as it is, if it is at rest: copied once, and again when anything in it has changed. The
+    /// key comes back with it. Throws Error(kBusy) with the reason where it is in use.
+    std::pair<Digest, std::filesystem::path> copyOf(const std::filesystem::path& directory) const;
+
+    /// Moves those to the trash that nobody asked for since `before` and `isNeeded` does not claim. Gives their number.
+    std::uint64_t collect(Time before,
+                          const std::function<bool(const Digest& key, const std::filesystem::path& of)>& isNeeded,
+                          const std::filesystem::path& trash) const;
+
+  private:
+    std::filesystem::path root_;
+};
+
+/// Everything below a directory, with modes and contents.
+Digest contentDigest(const std::filesystem::path& directory);
+
+}  // namespace gradus
