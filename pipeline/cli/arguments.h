@@ -37,6 +37,7 @@ class Arguments {
     void addPositional(std::string_view name, std::string value) {
         positionals_[std::string(name)].push_back(std::move(value));
     }
+    void forgetPositionals() { positionals_.clear(); }
     void setCommand(std::vector<std::string> words) { command_ = std::move(words); }
     bool isGiven(std::string_view option) const { return options_.contains(std::string(option)); }
 

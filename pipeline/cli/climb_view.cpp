@@ -225,6 +225,18 @@ std::optional<Problem> problemOf(const StageReport& report) {
     return problem;
 }
 
+namespace {
+
+// What a failed check left is there to be looked at.
+std::vector<std::string> withReopen(const StageReport& report, std::vector<std::string> next) {
+    for (const CheckReport& check : report.before)
+        if (check.answer.isKept && check.answer.execution)
+            next.insert(next.begin(), "gradus reopen " + executionHandle(*check.answer.execution));
+    return next;
+}
+
+}  // namespace
+
 std::vector<std::string> nextAfter(const StageReport& report) {
     const Promotion& promotion = report.promotion;
     const std::string id = promotionHandle(promotion.id);
@@ -234,7 +246,7 @@ std::vector<std::string> nextAfter(const StageReport& report) {
             return {"gradus status"};
         case State::kRejected:
             if (promotion.cause == Cause::kErrored) return {"gradus retry " + id, "gradus why " + id};
-            return {"gradus logs " + id, "gradus show " + change};
+            return withReopen(report, {"gradus logs " + id, "gradus show " + change});
         case State::kStale:
             return {"gradus rebase " + change, "gradus diff " + change};
         case State::kWaiting:

@@ -109,6 +109,8 @@ std::vector<Option> commandOptions() {
                        .repeatable = true,
                        .choices = std::move(guarantees)});
     options.push_back({.name = "policy", .value = "NAME", .doc = "under the demands of this policy, too"});
+    options.push_back(
+        {.name = "service", .value = "NAME", .doc = "start this [service.NAME] beside it, too", .repeatable = true});
     options.push_back({.name = "raw", .doc = "show output as it is, even if it drives the terminal"});
     return options;
 }
@@ -122,8 +124,12 @@ RunningCommand::RunningCommand(Context& context, std::string_view verb)
 RunWords RunningCommand::words() {
     RunWords words{
         .command = context_.arguments.command(), .wish = wish_, .cancel = interrupt_.token(), .grace = kGrace};
+    words.services = context_.arguments.values("service");
     words.inputFrom = context_.host.input();
-    if (!context_.json) words.live = [this](Stream stream, std::string_view piece) { show(stream, piece); };
+    if (!context_.json) words.terminal = context_.host.person();
+    if (words.terminal) words.terminal->raw = context_.arguments.flag("raw");
+    if (!context_.json && !words.terminal)
+        words.live = [this](Stream stream, std::string_view piece) { show(stream, piece); };
     return words;
 }
 

@@ -52,6 +52,11 @@ std::optional<int> ProcessHost::input() const {
     return STDIN_FILENO;
 }
 
+std::optional<TerminalLink> ProcessHost::person() const {
+    if (isatty(STDIN_FILENO) != 1 || !terminal_.outIsTerminal) return std::nullopt;
+    return TerminalLink{STDIN_FILENO, STDOUT_FILENO};
+}
+
 std::optional<std::string> ProcessHost::variable(const std::string& name) const {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr) return std::nullopt;

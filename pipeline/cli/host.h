@@ -7,6 +7,7 @@
 #include <string>
 
 #include "pipeline/cli/output.h"
+#include "plugins/api/isolation.h"
 #include "store/boot_id.h"
 #include "store/model/clock.h"
 
@@ -28,6 +29,8 @@ class Host {
     virtual Terminal terminal() const = 0;
     /// What a command run for the caller reads; nothing where that is a terminal, which is not handed over.
     virtual std::optional<int> input() const { return std::nullopt; }
+    /// The terminal that the caller types at and reads from; nothing where it does not do both.
+    virtual std::optional<TerminalLink> person() const { return std::nullopt; }
     /// Asks the person at the terminal; nothing where there is none to ask.
     /// A request to stop is no answer either.
     virtual std::optional<std::string> ask(const std::string& question, const std::stop_token& stop = {}) = 0;
@@ -48,6 +51,7 @@ class ProcessHost final : public Host {
     Sink& err() override { return err_; }
     Terminal terminal() const override { return terminal_; }
     std::optional<int> input() const override;
+    std::optional<TerminalLink> person() const override;
     std::optional<std::string> ask(const std::string& question, const std::stop_token& stop) override;
     const Clock& clock() const override { return clock_; }
     std::optional<std::string> variable(const std::string& name) const override;

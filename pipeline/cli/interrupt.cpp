@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "plugins/host/terminal.h"
+
 namespace gradus {
 
 namespace {
@@ -35,7 +37,10 @@ Interrupt::~Interrupt() {
 void Interrupt::watch() {
     const sigset_t watched = signalsOf({SIGINT, SIGTERM, SIGHUP, kEnough});
     for (int number = 0; sigwait(&watched, &number) == 0 && number != kEnough;) {
-        if (signal_ != 0) _exit(kShellsSignalBase + number);
+        if (signal_ != 0) {
+            restoreTerminal();
+            _exit(kShellsSignalBase + number);
+        }
         signal_ = number;
         source_.request_stop();
     }

@@ -12,7 +12,8 @@ namespace {
 // One pass over the words that follow a verb. `at_` is the next word to read.
 class Parser {
   public:
-    explicit Parser(const VerbCall& call) : verb_(*call.verb), words_(call.words), arguments_(verb_) {}
+    Parser(const VerbCall& call, const VariableLookup& variable)
+        : verb_(*call.verb), words_(call.words), variable_(variable), arguments_(verb_) {}
 
     Arguments parse() {
         while (at_ < words_.size() && words_[at_] != "--") {
@@ -26,6 +27,7 @@ class Parser {
             }
         }
         afterDashes();
+        standIn();
         requirePositionals();
         return std::move(arguments_);
     }
@@ -106,6 +108,7 @@ class Parser {
         if (word.empty()) throw wrong(fmt::format("{} is empty", place.name));
         requireChoice(verb_.words, place.name, word, place.choices);
         arguments_.addPositional(place.name, word);
+        given_.push_back(word);
         if (!place.repeated) ++place_;
     }
 
@@ -125,6 +128,25 @@ class Parser {
         for (const std::string& word : rest) positional(word);
     }
 
+    bool isAnyMissing() const {
+        return std::ranges::any_of(verb_.positionals, [&](const Positional& place) {
+            return place.required && arguments_.positionals(place.name).empty();
+        });
+    }
+
+    // A word too few is taken for the first one, and the others move on.
+    void standIn() {
+        const std::string name(verb_.positionals.empty() ? "" : verb_.positionals.front().variable);
+        if (name.empty() || !variable_ || !isAnyMissing()) return;
+        const std::string value = variable_(name).value_or("");
+        if (value.empty()) return;
+        std::vector<std::string> given = std::exchange(given_, {});
+        given.insert(given.begin(), value);
+        arguments_.forgetPositionals();
+        place_ = 0;
+        for (const std::string& word : given) positional(word);
+    }
+
     void requirePositionals() const {
         for (const Positional& place : verb_.positionals) {
             if (place.required && arguments_.positionals(place.name).empty()) throw missing(place);
@@ -138,13 +160,17 @@ class Parser {
 
     const Verb& verb_;
     const std::vector<std::string>& words_;
+    const VariableLookup& variable_;
     Arguments arguments_;
+    std::vector<std::string> given_;  ///< words that were taken as positionals
     std::size_t at_ = 0;
     std::size_t place_ = 0;
 };
 
 }  // namespace
 
-Arguments parseArguments(const VerbCall& call) { return Parser(call).parse(); }
+Arguments parseArguments(const VerbCall& call, const VariableLookup& variable) {
+    return Parser(call, variable).parse();
+}
 
 }  // namespace gradus

@@ -80,7 +80,7 @@ class Run {
         const VerbCall call = resolveVerb(verbs_, words_);
         name_ = call.verb->words;
         runsCommand_ = call.verb->command.has_value();
-        const Arguments arguments = parseArguments(call);
+        const Arguments arguments = parseArguments(call, [&](const std::string& name) { return host_.variable(name); });
         if (const auto directory = arguments.value("directory")) host_.enterDirectory(*directory);
         const Terminal terminal = host_.terminal();
         Context context{.arguments = arguments,

@@ -66,6 +66,20 @@ Json namesJson(const std::vector<Guarantee>& guarantees) {
     return all;
 }
 
+Json servicesJson(const std::vector<ServiceReport>& services) {
+    Json all = Json::array();
+    for (const ServiceReport& service : services)
+        all.push_back({{"name", service.name},
+                       {"ready", service.ready},
+                       {"ready_ms", service.readyMillis},
+                       {"ended_early", service.endedEarly},
+                       {"status", orNull(service.status)},
+                       {"forced", service.forced},
+                       {"log", service.log},
+                       {"log_bytes", service.logBytes}});
+    return all;
+}
+
 std::string limitText(const LimitReport& limit) {
     const bool bytes = limit.name == LimitName::kMemory || limit.name == LimitName::kDisk ||
                        limit.name == LimitName::kOutput || limit.name == LimitName::kFileSize;
@@ -117,6 +131,7 @@ Json executionJson(const ExecutionReport& report) {
               {"limits", limitsJson(run.limits)},
               {"left_behind", report.leftBehind}};
     if (report.failure) json["failure"] = report.failure->text();
+    if (!report.services.empty()) json["services"] = servicesJson(report.services);
     return json;
 }
 

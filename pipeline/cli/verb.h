@@ -25,6 +25,7 @@ struct Positional {
     bool required = true;
     bool repeated = false;                       ///< only the last one may be
     std::vector<std::string_view> choices = {};  ///< if any, the parser accepts nothing else
+    std::string_view variable = {};  ///< of the environment, for the first one: what it is when it is left out
 };
 
 struct Option {

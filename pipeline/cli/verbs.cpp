@@ -18,7 +18,7 @@ std::vector<Verb> allVerbs(const OpenService& open) {
     for (auto* family : {&tryVerbs,   &raceVerbs,     &sandboxVerbs, &changeVerbs,   &checkVerbs, &promoteVerbs,
                          &wordVerbs,  &doctorVerbs,   &statusVerbs,  &whyVerbs,      &blameVerbs, &initVerbs,
                          &rulesVerbs, &simulateVerbs, &auditVerbs,   &timelineVerbs, &pastVerbs,  &exportVerbs,
-                         &drillVerbs, &storeVerbs,    &demoVerbs,    &monitorVerbs}) {
+                         &drillVerbs, &storeVerbs,    &demoVerbs,    &monitorVerbs,  &roomVerbs}) {
         std::vector<Verb> rows = family(open);
         all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
     }

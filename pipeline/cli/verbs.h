@@ -40,6 +40,8 @@ std::vector<Verb> tryVerbs(const OpenService& open);
 std::vector<Verb> raceVerbs(const OpenService& open);
 /// sandbox new, exec, list, show, snapshot, restore, fork, diff, rm
 std::vector<Verb> sandboxVerbs(const OpenService& open);
+/// sandbox shell, put, get, path, stats; reopen
+std::vector<Verb> roomVerbs(const OpenService& open);
 /// submit, ls, show, diff, export, rebase
 std::vector<Verb> changeVerbs(const OpenService& open);
 /// check

@@ -60,6 +60,7 @@ Json reportJson(const CheckReport& report) {
     if (report.answer.exitCode) json["exit_code"] = *report.answer.exitCode;
     if (report.answer.execution) json["execution"] = executionHandle(*report.answer.execution);
     if (report.log) json["log"] = report.log->hex();
+    json["kept"] = report.answer.isKept;
     return json;
 }
 
@@ -129,6 +130,8 @@ Result check(Service& service, Context& context) {
                    {"not_run", summary.notRun}};
     result.text = summaryText(summary, context.paint);
     judge(summary, interrupt.signal(), result);
+    for (const CheckReport& report : summary.reports)
+        if (report.answer.isKept) result.next.push_back("gradus reopen " + executionHandle(*report.answer.execution));
     return result;
 }
 

@@ -283,7 +283,7 @@ Result show(Service& service, Context& context) {
 
 std::vector<Verb> raceVerbs(const OpenService& open) {
     std::vector<Option> options = commandOptions();
-    std::erase_if(options, [](const Option& option) { return option.name == "raw"; });
+    std::erase_if(options, [](const Option& option) { return option.name == "raw" || option.name == "service"; });
     options.push_back({.name = "check",
                        .value = "COMMAND",
                        .doc = "what every candidate is judged by, over the tree it would leave",

@@ -4,6 +4,7 @@
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/sandbox_views.h"
+#include "pipeline/cli/sandbox_words.h"
 #include "pipeline/cli/shell_word.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
@@ -18,27 +19,6 @@ namespace {
 constexpr std::size_t kMostForks = 64;
 constexpr std::size_t kAllShown = SIZE_MAX;
 
-std::string label(const SandboxRecord& record) {
-    const std::string handle = sandboxHandle(record.id);
-    return record.name ? fmt::format("{} ({})", handle, printable(*record.name)) : handle;
-}
-
-std::optional<Milliseconds> durationOption(const Context& context, std::string_view verb, std::string_view option) {
-    const auto text = context.arguments.value(option);
-    if (!text) return std::nullopt;
-    const auto parsed = parseDuration(*text);
-    if (!parsed) throw usageError(verb, fmt::format("--{} '{}' {}", option, printable(*text), parsed.problem));
-    return *parsed.value;
-}
-
-Patience patienceOf(const Context& context, const Interrupt& interrupt, std::string_view verb) {
-    return {durationOption(context, verb, "wait").value_or(Milliseconds(0)), interrupt.token()};
-}
-
-SandboxRecord named(Service& service, const Context& context) {
-    return service.sandbox(context.arguments.positional("SANDBOX").value());
-}
-
 Result create(Service& service, Context& context) {
     CreateRequest request{.project = service.projectRoot(context.host.directory()),
                           .name = context.arguments.value("name"),
@@ -48,21 +28,26 @@ Result create(Service& service, Context& context) {
         throw usageError("sandbox new", "--lifetime must be more than nothing");
     if (!request.lifetime) request.lifetime = service.sandboxLifetime(context.host.directory());
     const SandboxRecord record = service.sandboxes().create(request);
+    if (context.arguments.flag("quiet"))
+        return {.data = {{"sandbox", sandboxJson(record)}}, .text = sandboxHandle(record.id) + "\n"};
     return {.data = {{"sandbox", sandboxJson(record)}},
-            .text = label(record) + "\n",
+            .text = sandboxLabel(record) + "\n",
             .next = {fmt::format("gradus sandbox exec {} -- COMMAND", sandboxHandle(record.id))}};
 }
 
 Result execute(Service& service, Context& context) {
-    const SandboxRecord record = named(service, context);
+    const SandboxRecord record = namedSandbox(service, context);
     RunningCommand running(context, "sandbox exec");
     const auto project = service.sandboxes().view(record.id).project;
     CommandRequest request = service.confined(project, running.words());
     const Patience patience{durationOption(context, "sandbox exec", "wait").value_or(Milliseconds(0)), request.cancel};
+    const auto snapshot = context.arguments.value("snapshot");
+    if (snapshot) service.sandboxes().snapshot(record.id, *snapshot, patience);
     const ExecutionReport report = service.sandboxes().exec(record.id, request, patience);
     running.finish(report);
     Result result{.exit = exitOf(report), .streamed = !context.json};
     result.data = {{"execution", executionJson(report)}, {"notes", report.notes}};
+    if (snapshot) result.data["snapshot"] = *snapshot;
     return running.interrupted(std::move(result));
 }
 
@@ -95,18 +80,23 @@ Result list(Service& service, Context& context) {
         table.row({sandboxHandle(view.record.id), view.record.name.value_or("-"), stateOf(view),
                    std::to_string(view.snapshots.size()), formatTime(view.record.usedAt), view.project.native()});
     }
+    if (context.arguments.flag("quiet")) {
+        std::string handles;
+        for (const Json& sandbox : sandboxes) handles += sandbox["id"].get<std::string>() + "\n";
+        return {.data = {{"sandboxes", std::move(sandboxes)}}, .text = std::move(handles)};
+    }
     std::string text = table.empty() ? "no kept sandbox here\n" : table.render(context.paint, context.width);
     return {.data = {{"sandboxes", std::move(sandboxes)}}, .text = std::move(text)};
 }
 
 Result show(Service& service, Context& context) {
-    const SandboxView view = service.sandboxes().view(named(service, context).id);
+    const SandboxView view = service.sandboxes().view(namedSandbox(service, context).id);
     std::string text = fmt::format(
         "sandbox   {}\nproject   {}\nbase      {}\nstate     {}\ncreated   {}\nused      {}\n"
         "expires   {}\n",
-        label(view.record), printable(view.project.native()), view.record.commit.value_or("the directory as it is"),
-        stateOf(view), formatTime(view.record.createdAt), formatTime(view.record.usedAt),
-        formatTime(view.record.expiresAt()));
+        sandboxLabel(view.record), printable(view.project.native()),
+        view.record.commit.value_or("the directory as it is"), stateOf(view), formatTime(view.record.createdAt),
+        formatTime(view.record.usedAt), formatTime(view.record.expiresAt()));
     for (const SnapshotRecord& snapshot : view.snapshots)
         text += fmt::format("snapshot  {}  {}\n", printable(snapshot.name.value_or("[redacted]")),
                             formatTime(snapshot.takenAt));
@@ -115,23 +105,23 @@ Result show(Service& service, Context& context) {
 }
 
 Result snapshot(Service& service, Context& context) {
-    const SandboxRecord record = named(service, context);
+    const SandboxRecord record = namedSandbox(service, context);
     const Interrupt interrupt;
     const SnapshotRecord taken = service.sandboxes().snapshot(record.id, context.arguments.positional("NAME").value(),
                                                               patienceOf(context, interrupt, "sandbox snapshot"));
     const std::string name = taken.name.value_or("");
     return {.data = {{"sandbox", {{"id", sandboxHandle(record.id)}}}, {"snapshot", name}},
-            .text = fmt::format("{}: snapshot {}\n", label(record), printable(name)),
+            .text = fmt::format("{}: snapshot {}\n", sandboxLabel(record), printable(name)),
             .next = {fmt::format("gradus sandbox restore {} {}", sandboxHandle(record.id), shellWord(name))}};
 }
 
 Result restore(Service& service, Context& context) {
-    const SandboxRecord record = named(service, context);
+    const SandboxRecord record = namedSandbox(service, context);
     const std::string name = context.arguments.positional("NAME").value();
     const Interrupt interrupt;
     service.sandboxes().restore(record.id, name, patienceOf(context, interrupt, "sandbox restore"));
     return {.data = {{"sandbox", {{"id", sandboxHandle(record.id)}}}, {"snapshot", name}},
-            .text = fmt::format("{} is as it was at {}\n", label(record), printable(name))};
+            .text = fmt::format("{} is as it was at {}\n", sandboxLabel(record), printable(name))};
 }
 
 std::vector<std::string> forkNames(const Context& context, std::size_t count) {
@@ -143,7 +133,7 @@ std::vector<std::string> forkNames(const Context& context, std::size_t count) {
 }
 
 Result fork(Service& service, Context& context) {
-    const SandboxRecord record = named(service, context);
+    const SandboxRecord record = namedSandbox(service, context);
     const auto count = static_cast<std::size_t>(context.arguments.number("count", 1, kMostForks).value_or(1));
     const Interrupt interrupt;
     Json forks = Json::array();
@@ -151,13 +141,13 @@ Result fork(Service& service, Context& context) {
     for (const SandboxRecord& made : service.sandboxes().fork(record.id, count, forkNames(context, count),
                                                               patienceOf(context, interrupt, "sandbox fork"))) {
         forks.push_back(sandboxJson(made));
-        text += label(made) + "\n";
+        text += (context.arguments.flag("quiet") ? sandboxHandle(made.id) : sandboxLabel(made)) + "\n";
     }
     return {.data = {{"sandboxes", std::move(forks)}}, .text = std::move(text)};
 }
 
 Result diff(Service& service, Context& context) {
-    const SandboxRecord record = named(service, context);
+    const SandboxRecord record = namedSandbox(service, context);
     const Interrupt interrupt;
     const Harvest harvest = service.sandboxes().diff(record.id, {.withIgnored = context.arguments.flag("with-ignored")},
                                                      patienceOf(context, interrupt, "sandbox diff"));
@@ -176,15 +166,9 @@ Result remove(Service& service, Context& context) {
     for (const SandboxRecord& record : records) {
         service.sandboxes().remove(record.id, patienceOf(context, interrupt, "sandbox rm"));
         removed.push_back(sandboxHandle(record.id));
-        text += fmt::format("removed {}\n", label(record));
+        text += fmt::format("removed {}\n", sandboxLabel(record));
     }
     return {.data = {{"removed", std::move(removed)}}, .text = std::move(text)};
-}
-
-const Positional kSandbox{"SANDBOX", "its handle (s7), its name, or @ for the latest"};
-
-Option waitOption() {
-    return {.name = "wait", .value = "DURATION", .doc = "while somebody else uses it", .fallback = "not at all"};
 }
 
 Verb createVerb(const OpenService& open) {
@@ -195,18 +179,21 @@ Verb createVerb(const OpenService& open) {
                          {"gradus sandbox new --name fix --commit HEAD", "of a commit, under a name"}},
             .options = {{.name = "name", .value = "NAME", .doc = "what to call it"},
                         {.name = "commit", .value = "REV", .doc = "this commit instead of the directory as it is"},
-                        {.name = "lifetime", .value = "DURATION", .doc = "after its last use", .fallback = "14d"}},
+                        {.name = "lifetime", .value = "DURATION", .doc = "after its last use", .fallback = "14d"},
+                        quietOption()},
             .handler = withService(open, create)};
 }
 
 Verb executeVerb(const OpenService& open) {
     std::vector<Option> options = commandOptions();
+    options.push_back({.name = "snapshot", .value = "NAME", .doc = "remember how it is first, under this name"});
     options.push_back(waitOption());
     return {.words = "sandbox exec",
             .group = Group::kTry,
             .summary = "run a command in a kept sandbox",
-            .examples = {{"gradus sandbox exec s7 -- make test", "goes on where the last command left it"}},
-            .positionals = {kSandbox},
+            .examples = {{"gradus sandbox exec s7 -- make test", "goes on where the last command left it"},
+                         {"gradus sandbox exec s7 --snapshot before -- ./migrate", "with a way back"}},
+            .positionals = {sandboxPlace()},
             .options = std::move(options),
             .command = Positional{"COMMAND", "what to run inside"},
             .handler = withService(open, execute)};
@@ -222,49 +209,50 @@ std::vector<Verb> sandboxVerbs(const OpenService& open) {
          .group = Group::kTry,
          .summary = "show the kept sandboxes",
          .examples = {{"gradus sandbox list", "of this project"}, {"gradus sandbox list --all", "of every project"}},
-         .options = {{.name = "all", .doc = "of every project"}},
+         .options = {{.name = "all", .doc = "of every project"}, quietOption()},
          .handler = withService(open, list)},
         {.words = "sandbox show",
          .group = Group::kTry,
          .summary = "show one sandbox and its snapshots",
          .examples = {{"gradus sandbox show s7", "where it stands"}},
-         .positionals = {kSandbox},
+         .positionals = {sandboxPlace()},
          .handler = withService(open, show)},
         {.words = "sandbox diff",
          .group = Group::kTry,
          .summary = "list what a sandbox changed",
          .examples = {{"gradus sandbox diff s7", "added, modified, deleted"}},
-         .positionals = {kSandbox},
+         .positionals = {sandboxPlace()},
          .options = {{.name = "with-ignored", .doc = "list files that git ignores, too"}, waitOption()},
          .handler = withService(open, diff)},
         {.words = "sandbox snapshot",
          .group = Group::kTry,
          .summary = "remember how a sandbox is now",
          .examples = {{"gradus sandbox snapshot s7 before-refactoring", "at once, whatever its size"}},
-         .positionals = {kSandbox, {"NAME", "what to call it"}},
+         .positionals = {sandboxPlace(), {"NAME", "what to call it"}},
          .options = {waitOption()},
          .handler = withService(open, snapshot)},
         {.words = "sandbox restore",
          .group = Group::kTry,
          .summary = "make a sandbox what it was at a snapshot",
          .examples = {{"gradus sandbox restore s7 before-refactoring", "drops what came after"}},
-         .positionals = {kSandbox, {"NAME", "the snapshot"}},
+         .positionals = {sandboxPlace(), {"NAME", "the snapshot"}},
          .options = {waitOption()},
          .handler = withService(open, restore)},
         {.words = "sandbox fork",
          .group = Group::kTry,
          .summary = "make sandboxes that start as another one is now",
          .examples = {{"gradus sandbox fork s7 -n 8", "eight of them, at once"}},
-         .positionals = {kSandbox},
+         .positionals = {sandboxPlace()},
          .options = {{.name = "count", .value = "N", .doc = "how many", .letter = 'n', .fallback = "1"},
                      {.name = "name", .value = "NAME", .doc = "what to call it; several get NAME-1, NAME-2, …"},
-                     waitOption()},
+                     waitOption(),
+                     quietOption()},
          .handler = withService(open, fork)},
         {.words = "sandbox rm",
          .group = Group::kTry,
          .summary = "remove sandboxes and what they changed",
          .examples = {{"gradus sandbox rm s7", "its forks stay"}},
-         .positionals = {{kSandbox.name, kSandbox.doc, true, true}},
+         .positionals = {{"SANDBOX", "its handle (s7), its name, or @ for the latest", true, true}},
          .options = {waitOption()},
          .handler = withService(open, remove)},
     };

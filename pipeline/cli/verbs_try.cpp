@@ -55,7 +55,8 @@ void sayWhatChanged(const Trial& trial, Context& context) {
     if (trial.unread()) return context.progress.text("what changed cannot be listed: " + printable(*trial.unread()));
     const bool nothing =
         harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty() && harvest.inRepository == 0;
-    if (nothing && !context.host.terminal().errIsTerminal) return;
+    const bool tellsAll = context.arguments.flag("untrusted");
+    if (nothing && !tellsAll && !context.host.terminal().errIsTerminal) return;
     context.progress.text(changesText(harvest, context.progress.paint(), kMostShown));
 }
 
@@ -70,19 +71,54 @@ Result answer(Trial& trial, Context& context) {
     return result;
 }
 
+void distrusted(const Context& context, TryRequest& request) {
+    for (const char* option : {"keep", "apply", "promote"})
+        if (context.arguments.flag(option))
+            throw usageError("try", fmt::format("--untrusted discards everything, so --{} means nothing", option));
+    for (const char* option : {"name", "commit", "env"})
+        if (!context.arguments.values(option).empty())
+            throw usageError("try", fmt::format("--untrusted shows nothing of yours, so --{} means nothing", option));
+    request.afterwards = Afterwards::kDiscard;
+}
+
+/// Of an untrusted command: what held, what it used, what it left.
+void sayEverything(const Trial& trial, Context& context) {
+    const Execution& run = trial.report().execution;
+    std::string guarantees;
+    for (const Guarantee guarantee : run.guarantees)
+        guarantees += fmt::format("{}{}", guarantees.empty() ? "" : ", ", guaranteeName(guarantee));
+    context.progress.text(fmt::format("verdict     {}", run.verdict ? verdictName(*run.verdict) : "none"));
+    context.progress.text(fmt::format("backend     {}", run.backend));
+    context.progress.text("guarantees  " + guarantees);
+    context.progress.text(fmt::format("used        {} ms, {} ms of processor time, {} of memory", run.wallMillis,
+                                      run.cpuMillis, humanSize(run.peakMemoryBytes.value_or(0))));
+    for (const LimitReport& limit : run.limits)
+        context.progress.text(fmt::format("limit       {} {}, by {}{}", limitName(limit.name), limit.value,
+                                          enforcerName(limit.enforcedBy), limit.tripped ? ", reached" : ""));
+    if (trial.report().leftBehind > 0)
+        context.progress.text(fmt::format("left behind {} processes, which were ended", trial.report().leftBehind));
+}
+
 Result runInside(Service& service, Context& context) {
     RunningCommand running(context, "try");
-    TryRequest request = service.attempted(context.host.directory(), running.words());
+    RunWords words = running.words();
+    words.untrusted = context.arguments.flag("untrusted");
+    TryRequest request = service.attempted(context.host.directory(), words);
     request.commit = context.arguments.value("commit");
     request.name = context.arguments.value("name");
     request.afterwards = request.name ? Afterwards::kKeep : afterwardsOf(context);
+    if (words.untrusted) distrusted(context, request);
     request.withIgnored = context.arguments.flag("with-ignored");
     Trial trial = service.sandboxes().attempt(request);
     running.finish(trial.report());
-    if (!context.json) sayWhatChanged(trial, context);
+    const bool quiet = context.arguments.flag("quiet");
+    if (!context.json && words.untrusted) sayEverything(trial, context);
+    if (!context.json && !quiet) sayWhatChanged(trial, context);
     decide(trial, context, running.stop());
-    if (!context.json && trial.kept()) context.progress.text(fmt::format("kept as {}", sandboxHandle(*trial.kept())));
-    return running.interrupted(answer(trial, context));
+    if (!context.json && trial.kept()) context.progress.text((quiet ? "" : "kept as ") + sandboxHandle(*trial.kept()));
+    Result result = answer(trial, context);
+    if (quiet) result.next.clear();
+    return running.interrupted(std::move(result));
 }
 
 /// What the command changed goes on its way, if the command itself was content.
@@ -113,12 +149,18 @@ std::vector<Verb> tryVerbs(const OpenService& open) {
     options.push_back({.name = "name", .value = "NAME", .doc = "keep it, under this name"});
     options.push_back({.name = "commit", .value = "REV", .doc = "clone this commit instead of the directory as it is"});
     options.push_back({.name = "with-ignored", .doc = "list files that git ignores, too"});
+    options.push_back(
+        {.name = "untrusted",
+         .doc = "show it nothing of yours: no project, an empty home, no variables; discard; report all"});
+    options.push_back({.name = "quiet", .doc = "of Gradus's own words only the kept sandbox's handle", .letter = 'q'});
     return {{.words = "try",
              .group = Group::kTry,
              .summary = "run a command in a disposable clone, and see what it changes",
              .examples = {{"gradus try -- make test", "the result inside is the result outside"},
                           {"gradus try --discard -- sh -c 'rm -rf -- *; ls'", "nothing out here is touched"},
-                          {"gradus try --memory 256M --wall-time 10s -- ./script", "with limits"}},
+                          {"gradus try --memory 256M --wall-time 10s -- ./script", "with limits"},
+                          {"gradus try -- bash", "a shell, on a terminal of its own"},
+                          {"gradus try --untrusted -- sh < downloaded.sh", "a stranger's script, with nothing to see"}},
              .options = std::move(options),
              .command = Positional{"COMMAND", "what to run inside"},
              .onFrontPage = true,

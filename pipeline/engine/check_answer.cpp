@@ -125,6 +125,7 @@ CheckAnswer answerOf(const ExecutionReport& report, bool cancelled) {
                              .text(formatGuarantees(report.execution.guarantees))
                              .hash();
     answer.execution = report.execution.id;
+    answer.isKept = report.keptAs.has_value();
     return answer;
 }
 

@@ -2,6 +2,8 @@
 
 #include <sys/utsname.h>
 
+#include <algorithm>
+
 #include "store/model/canonical.h"
 #include "store/model/error.h"
 
@@ -11,7 +13,11 @@ namespace {
 
 constexpr std::string_view kProduction = "production";
 
+// A service's data is the rules' own if something prepares it; a directory of the host is not.
+bool bringsItsData(const ServiceRequest& service) { return service.data.empty() || !service.prepare.empty(); }
+
 bool isDecidedByTheTree(const Check& check, const CommandRequest& request) {
+    if (!std::all_of(request.services.begin(), request.services.end(), bringsItsData)) return false;
     return check.kind == "command" && check.settings.flag("reuse") && request.network == Network::kNone &&
            request.show.empty();
 }

@@ -86,9 +86,6 @@ void refuseUnbuilt(const Settings& settings) {
     if (settings.text("base") == "system")
         throw Error(ErrorCode::kNotAllowed, "base = \"system\" is not something a sandbox can have yet")
             .hint("leave `base` out of [sandbox]");
-    if (!settings.list("services").empty())
-        throw Error(ErrorCode::kNotAllowed, "`services` are not something a sandbox can have yet")
-            .hint("leave `services` out of the check");
 }
 
 std::vector<std::string> hiddenBy(const Settings& settings) {
@@ -128,10 +125,40 @@ CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const
     request.hiddenPaths = targetsOf(pipeline, project);
     for (const fs::path& path : shownBy(pipeline.sandbox, project))
         if (mayShow(stage.policy.settings, project, path)) request.show.push_back(path);
+    request.keepFailed = stage.policy.settings.duration("keep-failed");
     holdTo(stage.policy.settings, request.limits);
     addGuarantees(stage.settings, "requires", request.required);
     addGuarantees(stage.policy.settings, "requires", request.required);
+    request.services = servicesOf(pipeline, check.settings.list("services"));
     return request;
+}
+
+std::vector<ServiceRequest> servicesOf(const Pipeline& pipeline, const std::vector<std::string>& names) {
+    std::vector<ServiceRequest> all;
+    for (const std::string& name : names) {
+        const auto found = pipeline.services.find(name);
+        if (found == pipeline.services.end())
+            throw Error(ErrorCode::kNotFound, "there is no service '{}' in the rules", name)
+                .hint("write a [service." + name + "], and trust it");
+        const Settings& settings = found->second;
+        ServiceRequest service;
+        service.name = name;
+        service.run = settings.list("run");
+        service.passed = settings.list("env");
+        service.ready = settings.list("ready");
+        if (settings.has("port")) service.port = static_cast<std::uint16_t>(settings.number("port"));
+        service.readyLog = settings.text("ready-log");
+        service.startTimeout = settings.duration("start-timeout");
+        service.stopTimeout = settings.duration("stop-timeout");
+        service.data = settings.text("data");
+        service.prepare = settings.list("prepare");
+        service.inputs = settings.list("inputs");
+        if (!service.prepare.empty() && service.data.empty())
+            throw Error(ErrorCode::kUsage, "service '{}' has a `prepare` and no `data` for it to fill", name)
+                .hint("name the directory: data = \"data\"");
+        all.push_back(std::move(service));
+    }
+    return all;
 }
 
 std::vector<fs::path> shownBy(const Settings& sandbox, const fs::path& project) {

@@ -16,6 +16,9 @@ CommandRequest confinedBy(const Settings& settings);
 CommandRequest confinedCheck(const Pipeline& pipeline, const Stage& stage, const Check& check,
                              const std::filesystem::path& project);
 
+/// The services of the rules that are called so. Throws Error for one that there is not.
+std::vector<ServiceRequest> servicesOf(const Pipeline& pipeline, const std::vector<std::string>& names);
+
 /// What [sandbox] wants shown besides the project; relative paths are relative to it.
 std::vector<std::filesystem::path> shownBy(const Settings& sandbox, const std::filesystem::path& project);
 

@@ -138,10 +138,13 @@ struct DoctorReport {
 struct RunWords {
     std::vector<std::string> command;
     SandboxWish wish;
-    std::optional<int> inputFrom;  ///< a descriptor that the command's standard input comes from
+    std::optional<int> inputFrom;          ///< a descriptor that the command's standard input comes from
+    std::optional<TerminalLink> terminal;  ///< instead: the caller's, which the command gets one of its own for
     std::function<void(Stream, std::string_view)> live;
     std::stop_token cancel;
     Milliseconds grace{0};
+    std::vector<std::string> services;  ///< of the trusted rules, besides those that [sandbox] names
+    bool untrusted = false;             ///< nothing of the caller's goes in
 };
 
 /// What is asked of one round of a stage's before checks that promotes nothing.
@@ -246,6 +249,9 @@ class Service {
     /// How long a kept sandbox of `directory` lives after its last use, under the rules in force.
     Milliseconds sandboxLifetime(const std::filesystem::path& directory);
     Sandboxes& sandboxes();
+    /// A new sandbox that starts as the one in which a check failed was left. Throws Error(kNotFound) where none was
+    /// kept.
+    SandboxRecord reopen(const std::string& execution, const std::optional<std::string>& name);
     /// Of one project, or of all. Makes no store where there is none.
     std::vector<SandboxView> keptSandboxes(const std::optional<std::filesystem::path>& project);
     /// By handle or name. Throws Error(kNotFound).

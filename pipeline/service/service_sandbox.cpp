@@ -1,7 +1,11 @@
+#include <algorithm>
+
 #include "pipeline/engine/confinement.h"
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
 #include "stages/sandbox/proofs.h"
+#include "store/model/handle.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -14,6 +18,19 @@ std::string_view rulesRemark(const ProjectRules& rules) {
         return "gradus.toml is not trusted, so nothing of its [sandbox] is used but what it hides";
     if (rules.state == RulesState::kChanged) return "the rules on disk differ from the trusted ones, which are used";
     return {};
+}
+
+// Nothing of the project goes in, and what it costs to be sure is no matter.
+void distrust(TryRequest& request) {
+    request.untrusted = true;
+    request.afterwards = Afterwards::kDiscard;
+    request.command.strongest = true;
+    request.command.services.clear();
+    request.command.remarks.clear();
+    if (request.command.network != Network::kNone || !request.command.without.empty())
+        throw Error(ErrorCode::kNotAllowed,
+                    "an untrusted command gets neither the network nor less than every guarantee")
+            .hint("leave --network host out, and `network` and `without` of [sandbox] for this run");
 }
 
 }  // namespace
@@ -65,12 +82,22 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
     request.arguments = words.command;
     request.directory = fs::canonical(directory);
     request.inputFrom = words.inputFrom;
+    request.terminal = words.terminal;
     request.live = words.live;
     request.cancel = words.cancel;
     request.grace = words.grace;
-    if (const RuleFiles* files = rules.files())
-        if (const auto loaded = load(*files); loaded.pipeline)
+    std::vector<std::string> services = rules.settings.list("services");
+    for (const std::string& name : words.services)
+        if (std::find(services.begin(), services.end(), name) == services.end()) services.push_back(name);
+    if (const RuleFiles* files = rules.files()) {
+        if (const auto loaded = load(*files); loaded.pipeline) {
             request.hiddenPaths = targetsOf(*loaded.pipeline, rules.project.root);
+            request.services = servicesOf(*loaded.pipeline, services);
+        }
+    } else if (!services.empty()) {
+        throw Error(ErrorCode::kNotAllowed, "no rules are trusted here, so there is no service '{}'", services.front())
+            .hint("write a [service." + services.front() + "] in gradus.toml, then `gradus trust`");
+    }
     return request;
 }
 
@@ -84,6 +111,7 @@ TryRequest Service::attempted(const fs::path& directory, const RunWords& words) 
     request.project = rules.project.root;
     request.command = confined(directory, words, rules);
     request.lifetime = rules.settings.duration("lifetime");
+    if (words.untrusted) distrust(request);
     return request;
 }
 
@@ -109,6 +137,21 @@ Sandboxes& Service::sandboxes() {
                                                                 .actor = caller(),
                                                                 .warn = around_.warn});
     return *sandboxes_;
+}
+
+SandboxRecord Service::reopen(const std::string& execution, const std::optional<std::string>& name) {
+    const auto handle = parseHandle(execution);
+    if (!handle || handle->kind != HandleKind::kExecution)
+        throw Error(ErrorCode::kUsage, "'{}' is not the handle of an execution", printable(execution))
+            .hint("an execution is written e90; a failed check names its own");
+    const auto left = writingIfThere() != nullptr ? sandboxes().leftBy(handle->number) : std::nullopt;
+    if (!left)
+        throw Error(ErrorCode::kNotFound, "nothing was kept of {}", execution)
+            .hint("only failed checks on the work tree are kept, as long as the policy's `keep-failed` says");
+    const fs::path project = sandboxes().view(left->id).project;
+    return sandboxes()
+        .fork(left->id, 1, {name.value_or("reopened-" + execution)}, {}, sandboxLifetime(project))
+        .front();
 }
 
 std::vector<SandboxView> Service::keptSandboxes(const std::optional<fs::path>& project) {

@@ -234,6 +234,7 @@ constexpr std::array kSentences{
     Row{EventKind::kSandboxRestored, nullptr},
     Row{EventKind::kSandboxForked, nullptr},
     Row{EventKind::kSandboxSquashed, nullptr},
+    Row{EventKind::kSandboxWritten, nullptr},
     Row{EventKind::kSandboxEnded, nullptr},
     Row{EventKind::kSnapshotRemoved, nullptr},
     Row{EventKind::kExecutionStarted, nullptr},

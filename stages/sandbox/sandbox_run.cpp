@@ -237,8 +237,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     trial.parts_.insert(trial.parts_.end(), services.parts().begin(), services.parts().end());
     trial.report_ = inside_->reportOf(services.run(*trial.sandbox_, commandFrom(command, plan, id)), confiner, command,
                                       execution, id);
-    services.addTo(trial.report_);
     notePlan(command, clone, plan, trial.report_);
+    services.addTo(trial.report_);
     HarvestSource source;
     source.layers = {trial.sandbox_->upper(plan.projectOverlay)};
     source.base = pinned ? pinned->tree : clone.project;
@@ -406,9 +406,9 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& comm
     Command words = commandFrom(command, plan, sandbox);
     words.started = [&](pid_t init) { held.lock.note(init); };
     ExecutionReport report = inside_->reportOf(services.run(*open, words), confiner, command, execution, sandbox);
-    services.addTo(report);
     open->close();
     notePlan(command, clone, plan, report);
+    services.addTo(report);
     unfinished.isFinished();
     inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(report.execution); });
     return report;
@@ -494,8 +494,8 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(services.run(*open, commandFrom(command, plan, record.id)), confiner, command, execution,
                                record.id);
-    services.addTo(report);
     notePlan(command, clone, plan, report);
+    services.addTo(report);
     unfinished.isFinished();
     // A kept sandbox lies on the project itself, so only a tree that does is kept.
     if (command.keepFailed.count() > 0 && isFailure(report.execution) && !command.cancel.stop_requested() &&
