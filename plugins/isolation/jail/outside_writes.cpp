@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
+#include <cstddef>
+#include <cstring>
 #include <set>
 
 namespace gradus {
@@ -29,9 +30,9 @@ class Walk {
         for (const std::string& entry : setup.hidden) planned_.insert(entry);
     }
 
-    void lookInto(Descriptor directory, const std::string& path) {
+    void lookInto(int directory, const std::string& path) {
         listed_ = 0;
-        look(std::move(directory), path);
+        look(directory, path);
     }
 
   private:
@@ -40,19 +41,30 @@ class Walk {
         return next != planned_.end() && next->starts_with(path + "/");
     }
 
-    void look(Descriptor directory, const std::string& path) {
-        const int fd = directory ? ::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-        const std::unique_ptr<DIR, int (*)(DIR*)> names(fd < 0 ? nullptr : ::fdopendir(fd), &::closedir);
-        while (const dirent* entry = names ? ::readdir(names.get()) : nullptr) {
-            const std::string name = entry->d_name;
-            if (name == "." || name == "..") continue;
-            const std::string inside = path + "/" + name;
-            if (planned_.contains(inside)) continue;
-            if (entry->d_type == DT_DIR && isOnTheWay(inside))
-                look(openPath(directory.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), inside);
-            else if (!note(inside))
-                return;
+    // Read without the C library's stream, which takes twice as many calls: this is on the way of every run.
+    void look(int directory, const std::string& path) {
+        alignas(std::uint64_t) char entries[4096];
+        while (true) {
+            const long got = directory < 0 ? 0 : ::syscall(SYS_getdents64, directory, entries, sizeof entries);
+            if (got <= 0) return;
+            for (long at = 0; at < got;) {
+                std::uint16_t length = 0;
+                std::memcpy(&length, entries + at + offsetof(dirent64, d_reclen), sizeof length);
+                const auto type = static_cast<unsigned char>(entries[at + offsetof(dirent64, d_type)]);
+                if (!judge(directory, path, entries + at + offsetof(dirent64, d_name), type)) return;
+                at += length;
+            }
         }
+    }
+
+    /// False: enough was seen.
+    bool judge(int directory, const std::string& path, const std::string& name, unsigned char type) {
+        if (name == "." || name == "..") return true;
+        const std::string inside = path + "/" + name;
+        if (planned_.contains(inside)) return true;
+        if (type != DT_DIR || !isOnTheWay(inside)) return note(inside);
+        look(openPath(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).get(), inside);
+        return true;
     }
 
     bool note(const std::string& path) {
@@ -91,10 +103,11 @@ Descriptor openPlace(const std::string& path) {
 void findOutsideWrites(const JailSetup& setup, const std::vector<Descriptor>& uppers, JailEffects& effects) {
     Walk walk(setup, effects);
     for (const JailPrivate& directory : setup.privates)
-        if (!isOfTheProject(setup, directory.target)) walk.lookInto(openPlace(directory.target), directory.target);
+        if (!isOfTheProject(setup, directory.target))
+            walk.lookInto(openPlace(directory.target).get(), directory.target);
     for (std::size_t i = 0; i < setup.overlays.size() && i < uppers.size(); ++i)
         if (!isOfTheProject(setup, setup.overlays[i].target))
-            walk.lookInto(openPath(uppers[i].get(), ".", O_RDONLY | O_DIRECTORY), setup.overlays[i].target);
+            walk.lookInto(openPath(uppers[i].get(), ".", O_RDONLY | O_DIRECTORY).get(), setup.overlays[i].target);
 }
 
 }  // namespace gradus
