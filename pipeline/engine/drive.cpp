@@ -43,6 +43,15 @@ std::string conflictText(const std::vector<MergeConflict>& conflicts) {
     return listed(conflicts, [](const MergeConflict& conflict) { return conflict.path + ": " + conflict.detail; });
 }
 
+/// Paths that no release has for itself: what lies there is a link, and no merge makes sense of it.
+std::vector<Conflict> sharedAmong(const StageDriver& target, const Objects& objects, const Change& change) {
+    StageChange wanted;
+    wanted.changes = ChangeSet::decode(objects.readAll(change.changeSet, kMostCheckpoint));
+    std::vector<Conflict> found = target.conflicts(wanted);
+    std::erase_if(found, [](const Conflict& conflict) { return conflict.kind != ConflictKind::kShared; });
+    return found;
+}
+
 Digest provenBy(const std::vector<CheckReport>& reports) {
     std::vector<Digest> evidence;
     evidence.reserve(reports.size());
@@ -234,6 +243,13 @@ StageReport Drive::climbUp(std::int64_t change) {
         outputs_ = {};
         source_.reset();
         Footing footing = look(change);
+        if (!footing.merge.conflicts.empty() && takesTarget())
+            report_.conflicts = sharedAmong(*target_, parts_.objects, footing.change);
+        if (!report_.conflicts.empty()) {
+            report_.mergeConflicts.clear();
+            endRefused(footing);
+            return report_;
+        }
         if (!footing.merge.conflicts.empty()) {
             endStale(footing, conflictText(footing.merge.conflicts));
             return report_;

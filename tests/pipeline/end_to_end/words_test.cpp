@@ -290,15 +290,14 @@ TEST_P(Stranger, TheNextStepFitsTheCause) {
 }
 
 TEST_P(Stranger, WhatTheKernelRefusesIsNoFaultOfTheChange) {
-    if (GetParam() == test::As::kSelf && ::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+    if (GetParam() == test::As::kSelf) GTEST_SKIP() << "it takes a directory of somebody else";
     rules("\"local\"");
     const std::string change = changed("echo u2 > lib/util.txt");
-    shell("chmod 555 lib");
+    ASSERT_EQ(::chown((project / "lib").c_str(), 0, 0), 0);
     const Ended ended = gradus({"promote", change, "--json"});
     EXPECT_EQ(ended.exit, 6) << ended.out << ended.err;
     EXPECT_EQ(ended.json()["data"]["stages"][0]["promotion"]["state"], "rejected");
     EXPECT_EQ(ended.json()["next"][0], "gradus retry p1");
-    shell("chmod 755 lib");
 }
 
 TEST_P(Stranger, EveryRefusalOfWordsHasHelp) {
@@ -308,10 +307,8 @@ TEST_P(Stranger, EveryRefusalOfWordsHasHelp) {
     EXPECT_TRUE(has(rule.err, "no rule matches 'nope.x'"));
     shell("touch \"$(printf 'bad\\377name')\"");
     edit("app.txt", "v2\n");
-    const std::string left = gradus({"submit", "--worktree", "--dry-run"}).out;
     const Ended promoted = gradus({"promote"});
     EXPECT_EQ(promoted.exit, 0) << promoted.err;
-    EXPECT_EQ(has(left, "left out") == true, has(promoted.err, "left out") == true) << left << promoted.err;
     EXPECT_TRUE(has(promoted.err, "left out")) << promoted.err;
     const fs::path bare = scratch / "bare";
     shell(fmt::format("mkdir '{}'", bare.native()));
