@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/envelope.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
 
@@ -170,7 +171,9 @@ Json decisionJson(const Decision& decision) {
 }
 
 Json stageReportJson(const StageReport& report) {
-    Json json{{"promotion", promotionJson(report.promotion, report.reason)}, {"already", report.already}};
+    Json json{{"promotion", report.promotion.id == 0 ? Json() : promotionJson(report.promotion, report.reason)},
+              {"stage", report.promotion.stage},
+              {"already", report.already}};
     json["checks"] = Json::array();
     for (const CheckReport& check : report.before) json["checks"].push_back(checkJson(check, "before"));
     for (const CheckReport& check : report.after) json["checks"].push_back(checkJson(check, "after"));
@@ -187,9 +190,14 @@ Json stageReportJson(const StageReport& report) {
         for (const Kept& kept : report.rollback->kept)
             json["kept"].push_back({{"path", kept.path}, {"reason", kept.reason}});
         json["problems"] = report.rollback->problems;
+        json["wrote_nothing"] = report.rollback->wroteNothing;
     }
     if (report.gates) json["gates"] = decisionJson(*report.gates);
     json["notes"] = report.notes;
+    if (report.fault) {
+        const Problem fault = problemOf(*report.fault);
+        json["fault"] = {{"code", fault.code}, {"message", fault.message}, {"hint", fault.hint}};
+    }
     return json;
 }
 
@@ -198,7 +206,7 @@ Json climbJson(const Climb& climb) {
     for (const StageReport& report : climb.stages) json["stages"].push_back(stageReportJson(report));
     json["others"] = Json::array();
     for (const StageReport& report : climb.others) json["others"].push_back(stageReportJson(report));
-    if (!climb.stages.empty())
+    if (!climb.stages.empty() && climb.stages.back().promotion.id != 0)
         json["promotion"] = promotionJson(climb.stages.back().promotion, climb.stages.back().reason);
     return json;
 }
@@ -212,13 +220,17 @@ std::string gateText(const GateAnswer& gate) {
 
 std::string stageText(const StageReport& report, const Paint& paint) {
     const Promotion& promotion = report.promotion;
-    const StateFace& face = faceOf(promotion.state);
-    const std::string state = report.already ? "already there"
+    const bool isUnopened = promotion.id == 0;
+    const StateFace& face = faceOf(isUnopened ? State::kRejected : promotion.state);
+    const std::string state = isUnopened       ? "not entered"
+                              : report.already ? "already there"
                               : promotion.undoes && report.succeeded()
                                   ? "taken back"
                                   : std::string(nameOf(kPromotionStates, promotion.state));
-    std::string text = fmt::format("{} {:<12} {:<14} {}\n", paint(face.style, face.mark), printable(promotion.stage),
-                                   state, promotionHandle(promotion.id));
+    std::string text =
+        isUnopened ? fmt::format("{} {:<12} {}\n", paint(face.style, face.mark), printable(promotion.stage), state)
+                   : fmt::format("{} {:<12} {:<14} {}\n", paint(face.style, face.mark), printable(promotion.stage),
+                                 state, promotionHandle(promotion.id));
     for (const CheckReport& check : report.before) text += checkLine(check, paint) + logTail(check);
     text += outputsText(report);
     for (const StepRecord& step : report.steps) text += stepText(step, paint);
@@ -229,8 +241,11 @@ std::string stageText(const StageReport& report, const Paint& paint) {
     const bool said = !report.mergeConflicts.empty() || !report.conflicts.empty();
     const bool waits = report.gates && promotion.state == State::kWaiting;
     const bool closed = waits && std::any_of(report.gates->gates.begin(), report.gates->gates.end(), isWaitedFor);
-    if (!report.reason.empty() && !said && !closed && promotion.state != State::kRejected)
+    if (!report.reason.empty() && !said && !closed && !report.fault && promotion.state != State::kRejected)
         text += fmt::format("    {}\n", printable(report.reason));
+    if (report.rollback && report.rollback->wroteNothing && promotion.undoes)
+        text += fmt::format("    nothing to take back in {}: what {} changes was there before it came; it stays\n",
+                            printable(promotion.stage), changeHandle(promotion.change));
     if (report.rollback)
         for (const Kept& kept : report.rollback->kept)
             text += fmt::format("    kept {}: {}\n", printable(kept.path), printable(kept.reason));
@@ -242,6 +257,7 @@ std::string stageText(const StageReport& report, const Paint& paint) {
 }
 
 Exit exitOf(const StageReport& report) {
+    if (report.fault) return faceOf(report.fault->code()).exit;
     switch (report.promotion.state) {
         case State::kPromoted:
             return Exit::kOk;
@@ -286,6 +302,13 @@ std::string wayOut(const StageReport& report) {
 std::optional<Problem> problemOf(const StageReport& report) {
     const Promotion& promotion = report.promotion;
     if (report.succeeded()) return std::nullopt;
+    if (report.fault) {
+        Problem problem = problemOf(*report.fault);
+        problem.message =
+            fmt::format("{} did not enter {}: {}", changeHandle(promotion.change), promotion.stage, problem.message);
+        if (problem.hint.empty()) problem.hint = "put that right, then try again; stages above that have it keep it";
+        return problem;
+    }
     Problem problem;
     problem.code = std::string(nameOf(kPromotionStates, promotion.state));
     problem.message = fmt::format("{} {} {}: {}{}", changeHandle(promotion.change),
@@ -306,12 +329,44 @@ std::vector<std::string> withReopen(const StageReport& report, std::vector<std::
     return next;
 }
 
+bool isAny(const StageReport& report, std::initializer_list<ConflictKind> kinds) {
+    return std::any_of(report.conflicts.begin(), report.conflicts.end(), [&](const Conflict& conflict) {
+        return std::find(kinds.begin(), kinds.end(), conflict.kind) != kinds.end();
+    });
+}
+
+/// A merge helps where the stage holds another tree, and nowhere else.
+std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTree) {
+    const std::string id = promotionHandle(report.promotion.id);
+    const std::string change = changeHandle(report.promotion.change);
+    if (isAny(report, {ConflictKind::kNotCommitted, ConflictKind::kFiltered}))
+        return {"git status", "gradus retry " + id};
+    if (isAny(report, {ConflictKind::kForeign, ConflictKind::kShared, ConflictKind::kProtected}))
+        return {"gradus show " + change, "gradus why " + id};
+    // Onto the work tree it was to be put just now.
+    if (isWorkTree || !report.conflicts.empty()) return {"gradus diff " + change, "gradus retry " + id};
+    return {"gradus rebase " + change, "gradus diff " + change};
+}
+
+/// What opens the first closed gate that only a word opens; nothing: it opens by itself, or by another promotion.
+std::optional<std::string> wordThatOpens(const StageReport& report) {
+    const std::string change = changeHandle(report.promotion.change);
+    for (const GateAnswer& gate : report.gates ? report.gates->gates : std::vector<GateAnswer>{}) {
+        if (!isWaitedFor(gate)) continue;
+        if (gate.gate == Gate::kHalt) return "gradus resume";
+        if (gate.gate == Gate::kVeto) return "gradus unveto " + change;
+        if (gate.gate == Gate::kPin) return "gradus unpin " + report.promotion.stage;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
-std::vector<std::string> nextAfter(const StageReport& report) {
+std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree) {
     const Promotion& promotion = report.promotion;
     const std::string id = promotionHandle(promotion.id);
     const std::string change = changeHandle(promotion.change);
+    if (promotion.id == 0) return {"gradus status", "gradus promote " + change + " --to " + promotion.stage};
     switch (promotion.state) {
         case State::kPromoted:
             return {"gradus status"};
@@ -319,8 +374,9 @@ std::vector<std::string> nextAfter(const StageReport& report) {
             if (promotion.cause == Cause::kErrored) return {"gradus retry " + id, "gradus why " + id};
             return withReopen(report, {"gradus logs " + id, "gradus show " + change});
         case State::kStale:
-            return {"gradus rebase " + change, "gradus diff " + change};
+            return nextAfterStale(report, isWorkTree);
         case State::kWaiting:
+            if (const auto word = wordThatOpens(report)) return {"gradus why " + id, *word};
             if (report.gates && report.gates->asks())
                 return {"gradus why " + id, "gradus approve " + change + " --to " + promotion.stage};
             return {"gradus why " + id, "gradus promote " + change + " --to " + promotion.stage};

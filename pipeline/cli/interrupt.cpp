@@ -22,7 +22,7 @@ sigset_t signalsOf(std::initializer_list<int> numbers) {
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(std::string_view farewell) : farewell_(farewell) {
     const sigset_t watched = signalsOf({SIGINT, SIGTERM, SIGHUP, kEnough});
     pthread_sigmask(SIG_BLOCK, &watched, &before_);
     watcher_ = std::jthread([this] { watch(); });
@@ -39,6 +39,8 @@ void Interrupt::watch() {
     for (int number = 0; sigwait(&watched, &number) == 0 && number != kEnough;) {
         if (signal_ != 0) {
             restoreTerminal();
+            // Nothing but the call itself: whoever holds a lock of the streams may never let go of it.
+            static_cast<void>(!::write(STDERR_FILENO, farewell_.data(), farewell_.size()));
             _exit(kShellsSignalBase + number);
         }
         signal_ = number;

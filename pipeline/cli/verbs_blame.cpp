@@ -21,6 +21,8 @@ Json blameJson(const Blame& blame) {
               {"promoted_by", blame.promotedBy},
               {"rules", blame.promotion.rules.hex()},
               {"tree", blame.promotion.tree ? Json(blame.promotion.tree->hex()) : Json()}};
+    if (blame.line)
+        json["line"] = {{"path", blame.line->path}, {"number", blame.line->number}, {"text", blame.line->text}};
     json["proofs"] = Json::array();
     for (const CheckResult& check : blame.proofs)
         json["proofs"].push_back(
@@ -35,8 +37,11 @@ Json blameJson(const Blame& blame) {
 }
 
 std::string blameText(const Blame& blame) {
-    std::string text = fmt::format("{}.{} {}, by {}\n", changeHandle(blame.change.id), blame.change.revision,
-                                   printable(blame.change.title.value_or("(no title)")), fmt::join(blame.makers, ", "));
+    std::string text;
+    if (blame.line)
+        text = fmt::format("{}:{}: {}\n", printable(blame.line->path), blame.line->number, printable(blame.line->text));
+    text += fmt::format("{}.{} {}, by {}\n", changeHandle(blame.change.id), blame.change.revision,
+                        printable(blame.change.title.value_or("(no title)")), fmt::join(blame.makers, ", "));
     text += fmt::format("  promoted by {} with {} on {}\n", printable(blame.promotedBy),
                         promotionHandle(blame.promotion.id), formatTime(blame.promotion.movedAt));
     for (const CheckResult& check : blame.proofs)
@@ -67,8 +72,9 @@ std::vector<Verb> blameVerbs(const OpenService& open) {
              .group = Group::kAnswer,
              .summary = "say who put this there, proven by what, allowed by whom",
              .examples = {{"gradus blame production", "what the stage holds"},
-                          {"gradus blame production src/app.c", "the change that touched this path last"}},
-             .positionals = {{"STAGE", "the stage"}, {"PATH", "a file or a directory in it", false}},
+                          {"gradus blame production src/app.c", "the change that touched this path last"},
+                          {"gradus blame production src/app.c:7", "the change that brought this line"}},
+             .positionals = {{"STAGE", "the stage"}, {"PATH", "a file, a directory or a line (FILE:7) in it", false}},
              .handler = withService(open, blame)}};
 }
 

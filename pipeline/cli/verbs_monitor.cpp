@@ -70,7 +70,7 @@ Result resultOf(const MonitorReport& report, const Context& context) {
 }
 
 Result monitor(Service& service, Context& context) {
-    const Interrupt interrupt;
+    const Interrupt interrupt(kLeftInTheMiddle);
     const MonitorWish wish = wishOf(context);
     std::vector<std::string> stages;
     for (const Stage& stage : service.engine(context.host.directory()).project().pipeline.stages)

@@ -45,12 +45,13 @@ std::string workTreeStage(const Engine& engine) {
 }
 
 Result interruptedOr(Result result, const Interrupt& interrupt) {
-    if (interrupt.signal() == 0 || result.exit == Exit::kOk) return result;
+    // That a target was touched and is as it was says more than that somebody stopped it.
+    if (interrupt.signal() == 0 || result.exit == Exit::kOk || result.exit == Exit::kRestored) return result;
     result.exit = interrupt.signal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
     return result;
 }
 
-Result climbResult(const Climb& climb, const Context& context) {
+Result climbResult(const Climb& climb, const Engine& engine, const Context& context) {
     Result result;
     result.data = climbJson(climb);
     for (const StageReport& report : climb.others)
@@ -61,7 +62,8 @@ Result climbResult(const Climb& climb, const Context& context) {
     const StageReport& last = climb.stages.back();
     result.exit = exitOf(last);
     result.problem = problemOf(last);
-    result.next = nextAfter(last);
+    const Stage* const stage = engine.project().pipeline.findStage(last.promotion.stage);
+    result.next = nextAfter(last, stage != nullptr && stage->driver == "worktree");
     return result;
 }
 
@@ -177,7 +179,7 @@ Result climb(Service& service, Context& context, const Change& change, const std
     Engine& engine = service.tended(context.host.directory(), view.progress(), interrupt.token());
     const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token(), wishOf(context));
     view.clear();
-    return interruptedOr(climbResult(done, context), interrupt);
+    return interruptedOr(climbResult(done, engine, context), interrupt);
 }
 
 /// Onto what the project is now; a problem: it conflicts with that.
@@ -196,14 +198,16 @@ std::optional<Problem> rebased(Service& service, Context& context, Change& chang
 }
 
 Result bring(Service& service, Context& context, const std::optional<std::string>& what, const std::string& to) {
-    const Interrupt interrupt;
+    const Interrupt interrupt(kLeftInTheMiddle);
     wishOf(context);
     const auto& options = context.arguments.verb().options;
     const bool canDryRun = std::ranges::find(options, kDryRun.name, &Option::name) != options.end();
     const bool dry = canDryRun && context.arguments.flag("dry-run");
     if (dry && !what) return drySubmission(service, context, {.worktree = true}, to);
     if (dry && !namesChange(*what)) return drySubmission(service, context, {.sandbox = *what}, to);
-    Change change = service.changeToPromote(context.host.directory(), what);
+    const bool canTitle = std::ranges::find(options, "title", &Option::name) != options.end();
+    Change change = service.changeToPromote(context.host.directory(), what,
+                                            canTitle ? context.arguments.value("title") : std::nullopt);
     if (auto problem = rebased(service, context, change))
         return {.exit = Exit::kFailed,
                 .data = {{"change", {{"id", changeHandle(change.id)}}}},
@@ -252,8 +256,9 @@ std::vector<Option> undoOptions() {
 }
 
 Result rollBack(Service& service, Context& context, const Promotion& promotion) {
-    const Interrupt interrupt;
+    const Interrupt interrupt(kLeftInTheMiddle);
     if (context.arguments.flag("dry-run")) {
+        service.engine(context.host.directory()).requireTakeable(promotion);
         Result result{.data = {{"promotion", promotionJson(promotion, "")}, {"steps", Json::array()}},
                       .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
                                           changeHandle(promotion.change), promotion.stage)};
@@ -283,7 +288,8 @@ Result rollBack(Service& service, Context& context, const Promotion& promotion) 
 Result undo(Service& service, Context& context) {
     const std::string stage = workTreeStage(service.engine(context.host.directory()));
     const auto words = context.arguments.positional("CHANGE");
-    const Promotion promotion = service.promotionNamed(context.host.directory(), words ? *words : stage);
+    const Promotion promotion = words ? service.promotionNamed(context.host.directory(), *words)
+                                      : service.promotionToTakeBack(context.host.directory(), stage);
     if (promotion.stage != stage)
         throw Error(ErrorCode::kNotAllowed, "{} is not in the work tree but in {}", promotionHandle(promotion.id),
                     promotion.stage)
@@ -293,7 +299,7 @@ Result undo(Service& service, Context& context) {
 
 Result rollback(Service& service, Context& context) {
     return rollBack(service, context,
-                    service.promotionNamed(context.host.directory(), context.arguments.positional("STAGE")));
+                    service.promotionToTakeBack(context.host.directory(), *context.arguments.positional("STAGE")));
 }
 
 /// Stages that wait for their cause to be put right.
@@ -307,7 +313,7 @@ std::string stuckText(Service& service, const Context& context) {
 }
 
 Result recover(Service& service, Context& context) {
-    const Interrupt interrupt;
+    const Interrupt interrupt(kLeftInTheMiddle);
     Engine& engine = service.engine(context.host.directory());
     if (context.arguments.flag("dry-run")) {
         const std::size_t count = service.needRecovery(context.host.directory());
@@ -369,7 +375,7 @@ Result cancel(Service& service, Context& context) {
 }
 
 Result retry(Service& service, Context& context) {
-    const Interrupt interrupt;
+    const Interrupt interrupt(kLeftInTheMiddle);
     const Promotion promotion =
         service.promotionNamed(context.host.directory(), context.arguments.positional("PROMOTION"));
     if (promotion.state == PromotionState::kPromoted)
@@ -384,6 +390,7 @@ Result adopt(Service& service, Context& context) {
     const std::string stage = *context.arguments.positional("STAGE");
     Engine& engine = service.engine(context.host.directory());
     if (context.arguments.flag("dry-run")) {
+        engine.requireMayAdopt(stage);
         const std::string target = engine.targetOf(stage).native();
         return {
             .data = {{"stage", stage}, {"directory", target}},
@@ -425,6 +432,7 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
                       {"gradus promote c2 --override window --reason fire", "with the role `override`"}},
          .positionals = {change},
          .options = {{.name = "to", .value = "STAGE", .doc = "the last stage to enter", .fallback = "the last one"},
+                     {.name = "title", .value = "TEXT", .doc = "of the change that is submitted on the way"},
                      {.name = "wait", .doc = "wait for what opens by itself: a window, others at the target"},
                      {.name = "for", .value = "DURATION", .doc = "with --wait: how long at most", .fallback = "1h"},
                      {.name = "rebase", .doc = "put it onto what the project is now, first"},

@@ -119,6 +119,9 @@ Result show(Service& service, Context& context) {
         list.push_back({{"key", rule.key}, {"value", rule.value}, {"origin", rule.origin}});
         table.row({rule.key, rule.value, TextTable::Cell(rule.origin, Style::kDim)});
     }
+    if (wanted && list.empty())
+        throw Error(ErrorCode::kNotFound, "no rule matches '{}'", printable(*wanted))
+            .hint("`gradus policy show` lists them all");
     const std::string digest = rulesDigest(*loaded.pipeline).hex();
     if (!shown.note.empty()) context.progress.text("note: " + shown.note);
     return {.data = {{"rules", std::move(list)}, {"digest", digest}, {"state", nameOf(kRulesStates, rules.state)}},

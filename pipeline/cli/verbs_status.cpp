@@ -123,7 +123,10 @@ std::string stageState(const StageStatus& stage) {
     if (stage.holds.attention &&
         stage.holds.attention == (stage.newest ? std::optional(stage.newest->id) : std::nullopt))
         return fmt::format("look at {}", promotionHandle(*stage.holds.attention));
-    if (!stage.newest || stage.newest->state == PromotionState::kPromoted) return "";
+    // One that was stuck and is not what closes the stage any more was put right since.
+    if (!stage.newest || stage.newest->state == PromotionState::kPromoted ||
+        stage.newest->state == PromotionState::kStuck)
+        return "";
     return fmt::format("{} {}", promotionHandle(stage.newest->id), nameOf(kPromotionStates, stage.newest->state));
 }
 

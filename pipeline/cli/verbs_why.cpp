@@ -98,9 +98,11 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
     result.data["checks"] = Json::array();
     result.text += fmt::format(
         "{} is {}{}\n  {}.{} {} by {}, {} {}, {}\n", promotionHandle(promotion.id),
-        nameOf(kPromotionStates, promotion.state), story.reason.empty() ? "" : ": " + printable(story.reason),
-        changeHandle(promotion.change), promotion.revision, printable(story.change.title.value_or("(no title)")),
-        printable(story.by),
+        promotion.undoes && promotion.state == PromotionState::kPromoted
+            ? fmt::format("through: {} is taken back", promotionHandle(*promotion.undoes))
+            : std::string(nameOf(kPromotionStates, promotion.state)),
+        story.reason.empty() ? "" : ": " + printable(story.reason), changeHandle(promotion.change), promotion.revision,
+        printable(story.change.title.value_or("(no title)")), printable(story.by),
         promotion.undoes ? fmt::format("taking {} back out of", promotionHandle(*promotion.undoes)) : "into",
         printable(promotion.stage), formatTime(promotion.movedAt));
     for (const CheckResult& check : story.checks) {

@@ -1,7 +1,10 @@
 #include "pipeline/engine/check_runner.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -14,6 +17,7 @@
 #include "stages/sandbox/proofs.h"
 #include "store/model/canonical.h"
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -41,6 +45,30 @@ std::vector<std::string> withVariables(std::vector<std::string> environment, con
     return environment;
 }
 
+bool isSince(const timespec& stamp, const timespec& since) {
+    return stamp.tv_sec != since.tv_sec ? stamp.tv_sec > since.tv_sec : stamp.tv_nsec >= since.tv_nsec;
+}
+
+/// Paths below that were touched since, for a person; of what went away, the directory it was in. Best effort.
+std::vector<std::string> touchedSince(const fs::path& root, const timespec& since, std::size_t most) {
+    std::vector<std::string> files;
+    std::vector<std::string> directories;
+    std::error_code failed;
+    fs::recursive_directory_iterator it(root, fs::directory_options::skip_permission_denied, failed);
+    for (; !failed && it != fs::recursive_directory_iterator() && files.size() < most; it.increment(failed)) {
+        if (it->path().filename() == ".git") {
+            it.disable_recursion_pending();
+            continue;
+        }
+        struct stat info {};
+        if (::lstat(it->path().c_str(), &info) != 0 || !isSince(info.st_ctim, since)) continue;
+        (S_ISDIR(info.st_mode) ? directories : files).push_back(it->path().lexically_relative(root).native());
+    }
+    if (!files.empty()) return files;
+    if (directories.size() > most) directories.resize(most);
+    return directories;
+}
+
 /// One round of a stage's checks.
 class Round {
   public:
@@ -54,7 +82,10 @@ class Round {
         std::stop_token cancel;
     };
     Round(const CheckRunner::Surroundings& around, const Subject& subject, CheckWhen when)
-        : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {}
+        : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {
+        // As coarse as the clock that stamps files.
+        ::clock_gettime(CLOCK_REALTIME_COARSE, &began_);
+    }
 
     std::vector<CheckReport> run(std::size_t atOnce) {
         if (subject_.tree != nullptr && subject_.tree->source) lookForBuilds();
@@ -246,9 +277,14 @@ class Round {
         return answer;
     }
 
-    static CheckAnswer voided(CheckAnswer answer) {
+    CheckAnswer voided(CheckAnswer answer) const {
+        constexpr std::size_t kMostNamed = 3;
+        std::string names;
+        for (const std::string& path : touchedSince(subject_.tree->directory, began_, kMostNamed))
+            names += fmt::format("{}'{}'", names.empty() ? "" : ", ", printable(path));
         answer.verdict = Cause::kErrored;
-        answer.reason = "the files below moved while it looked at them, so its answer is about no tree that is there";
+        answer.reason = fmt::format("{} moved while it looked, so its answer is about no tree that is there",
+                                    names.empty() ? "the files" : names);
         return answer;
     }
 
@@ -282,6 +318,7 @@ class Round {
     const CheckRunner::Surroundings& around_;
     const Subject& subject_;
     CheckSchedule schedule_;
+    timespec began_{};
     std::mutex mutex_;
     std::map<std::string, CheckReport> reports_;
     std::map<std::string, Digest> asked_;

@@ -43,6 +43,15 @@ std::string conflictText(const std::vector<MergeConflict>& conflicts) {
     return listed(conflicts, [](const MergeConflict& conflict) { return conflict.path + ": " + conflict.detail; });
 }
 
+/// Paths that no release has for itself: what lies there is a link, and no merge makes sense of it.
+std::vector<Conflict> sharedAmong(const StageDriver& target, const Objects& objects, const Change& change) {
+    StageChange wanted;
+    wanted.changes = ChangeSet::decode(objects.readAll(change.changeSet, kMostCheckpoint));
+    std::vector<Conflict> found = target.conflicts(wanted);
+    std::erase_if(found, [](const Conflict& conflict) { return conflict.kind != ConflictKind::kShared; });
+    return found;
+}
+
 Digest provenBy(const std::vector<CheckReport>& reports) {
     std::vector<Digest> evidence;
     evidence.reserve(reports.size());
@@ -209,8 +218,16 @@ bool Drive::resume(std::int64_t change) {
 }
 
 StageReport Drive::enter(std::int64_t change) {
-    resume(change);
-    return climbUp(change);
+    const bool waitedBefore = resume(change);
+    try {
+        return climbUp(change);
+    } catch (const Error& e) {
+        // Somebody else is at it: that passes. Anything else is what became of this attempt; what waited before it goes
+        // on waiting.
+        if (isOpen() && !waitedBefore && report_.promotion.state == State::kWaiting && e.code() != ErrorCode::kBusy)
+            end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
+        throw;
+    }
 }
 
 std::optional<StageReport> Drive::goOnWaiting(std::int64_t change) {
@@ -226,6 +243,13 @@ StageReport Drive::climbUp(std::int64_t change) {
         outputs_ = {};
         source_.reset();
         Footing footing = look(change);
+        if (!footing.merge.conflicts.empty() && takesTarget())
+            report_.conflicts = sharedAmong(*target_, parts_.objects, footing.change);
+        if (!report_.conflicts.empty()) {
+            report_.mergeConflicts.clear();
+            endRefused(footing);
+            return report_;
+        }
         if (!footing.merge.conflicts.empty()) {
             endStale(footing, conflictText(footing.merge.conflicts));
             return report_;
@@ -256,6 +280,7 @@ Drive::Next Drive::climb(const Footing& footing) {
     } catch (const Error& e) {
         // Nothing was touched yet: from applying on, faults are dealt with where they happen.
         if (report_.promotion.state != State::kChecking) throw;
+        report_.fault = e;
         return end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
     }
 }
@@ -283,12 +308,13 @@ Drive::Next Drive::endStale(const Footing& footing, const std::string& reason) {
 // A change that does not fit is stale; a target that cannot take anything says nothing about the change.
 Drive::Next Drive::endRefused(const Footing& footing) {
     if (!isOpen()) open(footing, std::nullopt, {{.to = State::kWaiting}});
-    const bool isFull = std::any_of(report_.conflicts.begin(), report_.conflicts.end(),
-                                    [](const Conflict& conflict) { return conflict.kind == ConflictKind::kNoSpace; });
+    const bool isUnable = std::any_of(report_.conflicts.begin(), report_.conflicts.end(), [](const Conflict& conflict) {
+        return conflict.kind == ConflictKind::kNoSpace || conflict.kind == ConflictKind::kNoPermission;
+    });
     std::vector<Step> steps;
     if (report_.promotion.state != State::kWaiting) steps.push_back({.to = State::kWaiting});
-    steps.push_back({.to = isFull ? State::kRejected : State::kStale,
-                     .cause = isFull ? Cause::kErrored : Cause::kFailed,
+    steps.push_back({.to = isUnable ? State::kRejected : State::kStale,
+                     .cause = isUnable ? Cause::kErrored : Cause::kFailed,
                      .reason = conflictText(report_.conflicts)});
     return end(steps);
 }
@@ -366,8 +392,8 @@ Drive::Next Drive::lockTarget(const Footing& footing) {
                                  {.patience = parts_.targetPatience, .takeOver = false});
     } catch (const Error& e) {
         if (e.code() == ErrorCode::kBusy) return park(footing, e.what());
-        end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
-        throw;
+        report_.fault = e;
+        return end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
     }
     return lookAgain(footing);
 }

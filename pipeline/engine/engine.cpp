@@ -82,10 +82,29 @@ Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish&
                         const std::stop_token& cancel) {
     Climb climb{change, {}, {}};
     for (const Stage& stage : project_.pipeline.stages) {
-        climb.stages.push_back(enterInTurn(change, stage.name, wish, climb.others, progress, cancel));
+        const auto newest = parts_.store.records().promotionsIn(project_.id, std::nullopt, 1);
+        try {
+            climb.stages.push_back(enterInTurn(change, stage.name, wish, climb.others, progress, cancel));
+        } catch (const Error& e) {
+            // What was done in the stages before stays done, and is told.
+            climb.stages.push_back(faultIn(change, stage.name, newest.empty() ? 0 : newest.front().id, e));
+        }
         if (!climb.stages.back().succeeded() || stage.name == to) break;
     }
     return climb;
+}
+
+StageReport Engine::faultIn(std::int64_t change, const std::string& stage, std::int64_t before,
+                            const Error& fault) const {
+    StageReport report{.reason = fault.what(), .fault = fault};
+    report.promotion.change = change;
+    report.promotion.stage = stage;
+    for (const Promotion& promotion : parts_.store.records().promotionsOf(change))
+        if (promotion.stage == stage && (promotion.id > before || promotion.state == State::kWaiting))
+            report.promotion = promotion;
+    if (report.promotion.id == 0)
+        if (const auto row = parts_.store.records().change(change)) report.promotion.revision = row->revision;
+    return report;
 }
 
 Climb Engine::promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
@@ -97,7 +116,8 @@ Climb Engine::promote(std::int64_t change, const std::string& to, const EnginePr
         expire();
         Climb climb = climbOnce(change, to, wish, progress, cancel);
         others.insert(others.end(), climb.others.begin(), climb.others.end());
-        if (climb.succeeded() || !awaitOpening(climb.stages.back(), patience, progress, cancel)) {
+        if (climb.succeeded() || climb.stages.back().fault ||
+            !awaitOpening(climb.stages.back(), patience, progress, cancel)) {
             for (StageReport& report : climb.stages)
                 if (report.promotion.id != 0) report.promotion = *find(report.promotion.id);
             climb.others = std::move(others);
@@ -139,40 +159,55 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
     return plans;
 }
 
-StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, std::stop_token cancel,
-                             const UndoWish& wish) {
+void Engine::requireTakeable(const Promotion& promotion) const {
     const Records& records = parts_.store.records();
-    const Promotion promotion = promotionOf(records, id);
-    const Stage& stage = stageNamed(project_, promotion.stage);
-    if (promotion.state == State::kStuck) return freeStage(promotion, progress, cancel, wish);
+    const StageState holds = records.stageState(project_.id, promotion.stage);
+    if (promotion.state == State::kStuck) {
+        if (holds.stuck == promotion.id) return;
+        throw Error(ErrorCode::kNotAllowed, "{} is not stuck by {} any more", promotion.stage,
+                    promotionHandle(promotion.id))
+            .hint("see `gradus status`");
+    }
     if (promotion.undoes)
         throw Error(ErrorCode::kNotAllowed, "{} took something back, and that is not taken back itself",
-                    promotionHandle(id))
+                    promotionHandle(promotion.id))
             .hint("promote the change again: gradus promote " + changeHandle(promotion.change));
+    if (promotion.state == State::kVerifying || promotion.state == State::kSoaking) return;
+    if (promotion.state != State::kPromoted || !promotion.checkpoint)
+        throw Error(ErrorCode::kNotAllowed, "{} is {}: there is nothing to take back", promotionHandle(promotion.id),
+                    nameOf(kPromotionStates, promotion.state));
+    if (holds.promotion == promotion.id) return;
+    if (!holds.promotion && !holds.tree)
+        throw Error(ErrorCode::kNotAllowed, "{} was taken back: {} holds nothing", promotionHandle(promotion.id),
+                    promotion.stage)
+            .hint("see `gradus status`");
+    throw Error(ErrorCode::kNotAllowed, "{} came into {} after {}: take that back first",
+                holds.promotion ? promotionHandle(*holds.promotion) : "something else", promotion.stage,
+                promotionHandle(promotion.id))
+        .hint(holds.promotion ? fmt::format("gradus rollback {}", promotionHandle(*holds.promotion))
+                              : "see `gradus status`");
+}
+
+std::optional<HeldTree> Engine::heldIn(const std::string& stage) const {
+    return parts_.driver(stageNamed(project_, stage), {})->held();
+}
+
+StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, std::stop_token cancel,
+                             const UndoWish& wish) {
+    const Promotion promotion = promotionOf(parts_.store.records(), id);
+    const Stage& stage = stageNamed(project_, promotion.stage);
+    requireTakeable(promotion);
+    if (promotion.state == State::kStuck) return freeStage(promotion, progress, cancel, wish);
     Drive drive(project_, parts_, stage, progress, std::move(cancel));
     if (promotion.state == State::kVerifying || promotion.state == State::kSoaking)
         return drive.giveUp(promotion, "a person took it back", wish);
-    if (promotion.state != State::kPromoted || !promotion.checkpoint)
-        throw Error(ErrorCode::kNotAllowed, "{} is {}: there is nothing to take back", promotionHandle(id),
-                    nameOf(kPromotionStates, promotion.state));
-    const StageState holds = records.stageState(project_.id, stage.name);
-    if (holds.promotion != id)
-        throw Error(ErrorCode::kNotAllowed, "{} came into {} after {}: take that back first",
-                    holds.promotion ? promotionHandle(*holds.promotion) : "something else", stage.name,
-                    promotionHandle(id))
-            .hint(holds.promotion ? fmt::format("gradus rollback {}", promotionHandle(*holds.promotion))
-                                  : "see `gradus status`");
     return drive.undo(promotion, std::nullopt, wish);
 }
 
 // The way back that failed is gone again, by a row of its own: an end stays one.
 StageReport Engine::freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel,
                               const UndoWish& wish) {
-    const Records& records = parts_.store.records();
-    if (records.stageState(project_.id, stuck.stage).stuck != stuck.id)
-        throw Error(ErrorCode::kNotAllowed, "{} is not stuck by {} any more", stuck.stage, promotionHandle(stuck.id))
-            .hint("see `gradus status`");
-    const Promotion undone = stuck.undoes ? promotionOf(records, *stuck.undoes) : stuck;
+    const Promotion undone = stuck.undoes ? promotionOf(parts_.store.records(), *stuck.undoes) : stuck;
     Drive drive(project_, parts_, stageNamed(project_, stuck.stage), progress, cancel);
     return drive.undo(undone, std::nullopt, wish);
 }
@@ -238,8 +273,21 @@ std::filesystem::path Engine::targetOf(const std::string& name) const {
     return path.empty() ? project_.root : (project_.root / path).lexically_normal();
 }
 
+// What is on record says what may go in and what can be taken back: only a person puts something else in its place.
+void Engine::requireMayAdopt(const std::string& name) const {
+    if (parts_.actor.kind == ActorKind::kPerson) return;
+    const StageState holds = parts_.store.records().stageState(project_.id, stageNamed(project_, name).name);
+    if (!holds.stuck && !holds.promotion && !holds.tree) return;
+    throw Error(ErrorCode::kNotAllowed, "{} {} does not adopt {}, which {}: that takes a person",
+                nameOf(kActorKinds, parts_.actor.kind), parts_.actor.name, name,
+                holds.stuck ? fmt::format("is closed since {} could not be taken back", promotionHandle(*holds.stuck))
+                            : std::string("holds something on record"))
+        .hint("ask a person to look at the target and to adopt it");
+}
+
 std::optional<HeldTree> Engine::adopt(const std::string& name) {
     const Stage& stage = stageNamed(project_, name);
+    requireMayAdopt(name);
     const auto driver = parts_.driver(stage, {});
     TargetClaim claim;
     claim.store = parts_.store.storeId();

@@ -100,8 +100,10 @@ struct StageReport {
     std::vector<std::string> notes;
     std::vector<StepRecord> steps;  ///< that began, in order; of an undo, those of what it undoes
     std::size_t outputs = 0;        ///< files that checks built and the stage got
+    /// Why it did not go on, where that says nothing about the change. Without a promotion (id 0): none was opened.
+    std::optional<Error> fault = {};
 
-    bool succeeded() const { return promotion.state == PromotionState::kPromoted; }
+    bool succeeded() const { return promotion.state == PromotionState::kPromoted && !fault; }
 };
 
 /// A person's wish that one gate shall not count, for the first promotion at which it is closed.
@@ -231,6 +233,10 @@ class Engine {
     /// and nobody insists, and when only a person can say whether a step was done.
     StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel,
                          const UndoWish& wish = {});
+    /// Throws what rollBack() would, as far as the record tells it. Reads only.
+    void requireTakeable(const Promotion& promotion) const;
+    /// What a stage holds. Reads only.
+    std::optional<HeldTree> heldIn(const std::string& stage) const;
     /// Brings what a dead process left to an end. What somebody drives right now is left alone; what cannot be ended
     /// now is reported with its fault, and keeps no other from its end.
     std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
@@ -246,7 +252,9 @@ class Engine {
     /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
     Promotion cancel(std::int64_t promotion);
     /// What is there becomes what the stage holds; nothing, if something is on record and nothing is there any more.
+    /// Throws Error(kNotAllowed) for anybody but a person where something is on record.
     std::optional<HeldTree> adopt(const std::string& stage);
+    void requireMayAdopt(const std::string& stage) const;
     /// Where that lies: its directory, or the project where it has none of its own.
     std::filesystem::path targetOf(const std::string& stage) const;
 
@@ -272,6 +280,8 @@ class Engine {
                                          const std::stop_token& cancel);
     Climb climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                     const std::stop_token& cancel);
+    /// What is known of an attempt that ended in a fault.
+    StageReport faultIn(std::int64_t change, const std::string& stage, std::int64_t before, const Error& fault) const;
     StageReport freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel,
                           const UndoWish& wish);
     std::optional<StageReport> recoverOne(const Promotion& promotion, const EngineProgress& progress,

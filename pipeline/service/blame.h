@@ -11,6 +11,13 @@
 
 namespace gradus {
 
+/// One line of what a stage holds.
+struct LineOfFile {
+    std::string path;
+    std::size_t number = 0;  ///< from 1
+    std::string text;
+};
+
 /// Who and what put something where it is.
 struct Blame {
     Promotion promotion;                                      ///< that brought it
@@ -20,6 +27,7 @@ struct Blame {
     std::vector<CheckResult> proofs;                          ///< checks that passed
     std::vector<std::pair<std::string, Approval>> approvals;  ///< who said yes, of those that were acted on
     std::vector<std::pair<std::string, GateOverride>> overrides;
+    std::optional<LineOfFile> line;  ///< what was asked about, if that was a line
 };
 
 }  // namespace gradus

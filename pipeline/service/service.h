@@ -296,10 +296,15 @@ class Service {
                    const std::stop_token& cancel);
     /// Promotions of the project that wait for `gradus recover`. Reads only.
     std::size_t needRecovery(const std::filesystem::path& directory);
-    /// A change by its handle; a sandbox's or, where nothing is named, the work tree's, submitted on the way.
-    Change changeToPromote(const std::filesystem::path& directory, const std::optional<std::string>& words);
+    /// A change by its handle; a sandbox's or, where nothing is named, the work tree's, submitted on the way. What that
+    /// leaves out is told as a warning.
+    Change changeToPromote(const std::filesystem::path& directory, const std::optional<std::string>& words,
+                           const std::optional<std::string>& title = {});
     /// By handle; a change means its newest, a stage the one whose tree it holds, nothing the project's newest.
     Promotion promotionNamed(const std::filesystem::path& directory, const std::optional<std::string>& words);
+    /// The same, for going back: of a change the newest that still stands somewhere. Throws Error(kNotAllowed) for a
+    /// stage that holds nothing.
+    Promotion promotionToTakeBack(const std::filesystem::path& directory, const std::string& words);
     PromotionStory story(std::int64_t promotion);
     std::optional<Promotion> newestPromotion(std::int64_t change);
     /// What a check printed; nothing when it is not kept any more.
@@ -310,7 +315,8 @@ class Service {
 
     /// The promotion whose check was this execution; nothing: none.
     std::optional<std::int64_t> promotionOfExecution(std::int64_t execution);
-    /// What the stage holds, or the newest change in it that touched the path. Throws Error(kNotFound).
+    /// What the stage holds, or the newest change in it that touched the path; of "PATH:7", the one that brought that
+    /// line, unless there is a file of that name. Throws Error(kNotFound).
     Blame blame(const std::filesystem::path& directory, const std::string& stage,
                 const std::optional<std::string>& path);
     /// Holds, pins, vetoes and the halt of the project, in the words of people.
@@ -400,7 +406,10 @@ class Service {
     void describeByCommit(FoundChange& found, const SandboxRecord& sandbox, const std::filesystem::path& project);
     FoundChange takeChange(const std::filesystem::path& directory, const ChangeSource& source, Objects& store);
     SubmitReport enterChange(const std::filesystem::path& root, FoundChange found, const SubmitRequest& request);
-    Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source);
+    Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source,
+                      const std::optional<std::string>& title);
+    Blame blameLine(const std::filesystem::path& directory, const std::string& stage, std::int64_t newest,
+                    const std::string& words, LineOfFile line);
     ChangeView viewOf(const Store& store, const Change& change) const;
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);

@@ -1,8 +1,13 @@
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
+#include "stages/changes/text_merge.h"
+#include "stages/changes/tree_reader.h"
 #include "store/model/error.h"
+#include "store/model/handle.h"
 #include "store/model/utf8.h"
 
 namespace gradus {
@@ -41,12 +46,134 @@ Blame blameOf(const Records& records, const Promotion& promotion) {
     const auto mover = records.movedBy(promotion.id);
     if (mover) blame.promotedBy = fmt::format("{}:{}", nameOf(kActorKinds, mover->kind), mover->name);
     for (const CheckResult& check : records.checkResults(promotion.id))
-        if (check.verdict == Cause::kPassed) blame.proofs.push_back(check);
+        if (check.verdict == Cause::kPassed &&
+            std::none_of(blame.proofs.begin(), blame.proofs.end(), [&](const auto& known) {
+                return known.check == check.check && known.phase == check.phase && known.evidence == check.evidence;
+            }))
+            blame.proofs.push_back(check);
     for (const Approval& approval : records.words().approvals(promotion.change, promotion.stage))
         if (approval.usedBy == promotion.id) blame.approvals.emplace_back(nameOf(records, approval.by), approval);
     for (const GateOverride& word : records.words().overrides(promotion.id))
         blame.overrides.emplace_back(nameOf(records, word.by), word);
     return blame;
+}
+
+const PathChange* changeAt(const ChangeSet& changes, const std::string& path) {
+    const auto& all = changes.changes();
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const PathChange& change) { return change.path == path; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+/// "src/app.c:7", as far as it can be one.
+std::optional<LineOfFile> lineIn(const std::string& words) {
+    const std::size_t colon = words.rfind(':');
+    if (colon == std::string::npos || colon == 0) return std::nullopt;
+    LineOfFile line{words.substr(0, colon), 0, {}};
+    const char* const end = words.data() + words.size();
+    const auto read = std::from_chars(words.data() + colon + 1, end, line.number);
+    return read.ec == std::errc() && read.ptr == end ? std::optional(line) : std::nullopt;
+}
+
+std::vector<std::string_view> linesOf(std::string_view text) {
+    std::vector<std::string_view> lines;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+        lines.push_back(text.substr(0, end + 1));
+        text.remove_prefix(end + 1);
+    }
+    return lines;
+}
+
+/// Which line of `before` is line `number` of `after`; nothing: it is new there.
+std::optional<std::size_t> lineBefore(std::string_view before, std::string_view after, std::size_t number) {
+    if (before == after) return number;
+    const std::string hunks = diffText(before, after);
+    std::size_t old = 0;
+    std::size_t now = 0;
+    for (const std::string_view line : linesOf(hunks)) {
+        if (line.starts_with("@@ -")) {
+            // "@@ -3,4 +5,6 @@": of no lines at all, the one that they come after.
+            std::array<std::size_t, 4> at{0, 1, 0, 1};
+            const std::size_t plus = line.find('+');
+            const char* read = std::from_chars(line.data() + 4, line.data() + line.size(), at[0]).ptr;
+            if (*read == ',') std::from_chars(read + 1, line.data() + line.size(), at[1]);
+            read = std::from_chars(line.data() + plus + 1, line.data() + line.size(), at[2]).ptr;
+            if (*read == ',') std::from_chars(read + 1, line.data() + line.size(), at[3]);
+            const std::size_t oldStart = at[0] + (at[1] == 0 ? 1 : 0);
+            const std::size_t nowStart = at[2] + (at[3] == 0 ? 1 : 0);
+            if (number < nowStart) return number + oldStart - nowStart;
+            old = oldStart;
+            now = nowStart;
+            continue;
+        }
+        if (line.front() == '+' && now == number) return std::nullopt;
+        if (line.front() == ' ' && now == number) return old;
+        if (line.front() == '+' || line.front() == ' ') ++now;
+        if (line.front() == '-' || line.front() == ' ') ++old;
+    }
+    // Behind the last hunk everything is as far away as its end.
+    return number + old - now;
+}
+
+/// Follows one line of a text back through what was there before.
+class LineWalk {
+  public:
+    LineWalk(const Objects& objects, LineOfFile line, std::string text)
+        : objects_(objects), line_(std::move(line)), text_(std::move(text)), number_(line_.number) {}
+
+    enum class Came { kHere, kBefore, kElsewhere };
+    /// Whether the change brought it. Elsewhere: between it and what came later somebody else wrote the line.
+    Came askOf(const PathChange& change) {
+        const auto after = textOf(change.after);
+        if (!after) return Came::kElsewhere;
+        const auto there = lineBefore(*after, text_, number_);
+        if (!there) return Came::kElsewhere;
+        const auto before = change.beforeKnown ? textOf(change.before) : std::nullopt;
+        const auto earlier = before ? lineBefore(*before, *after, *there) : std::nullopt;
+        if (!earlier) return Came::kHere;
+        text_ = *before;
+        number_ = *earlier;
+        return Came::kBefore;
+    }
+
+  private:
+    std::optional<std::string> textOf(const std::optional<Entry>& entry) const {
+        if (!entry || entry->type != EntryType::kFile || !objects_.contains(entry->digest)) return std::nullopt;
+        std::string text = objects_.readAll(entry->digest, kMostMerged);
+        return isBinary(text) ? std::nullopt : std::optional(std::move(text));
+    }
+
+    const Objects& objects_;
+    LineOfFile line_;
+    std::string text_;
+    std::size_t number_;
+};
+
+/// The file as the stage has it, and the line in it. Throws Error for one that cannot be asked about.
+std::string textIn(const fs::path& directory, const std::string& stage, LineOfFile& line, Objects& objects) {
+    const auto entry = DirectoryReader(directory).keep(line.path, objects);
+    if (!entry)
+        throw Error(ErrorCode::kNotFound, "{} holds no '{}'", printable(stage), printable(line.path))
+            .hint(fmt::format("`gradus blame {} PATH` names the change that took it away", stage));
+    if (entry->type != EntryType::kFile)
+        throw Error(ErrorCode::kUsage, "'{}' in {} is a {}, which has no lines", printable(line.path), printable(stage),
+                    nameOf(kEntryTypes, entry->type));
+    if (entry->size > kMostMerged)
+        throw Error(ErrorCode::kUsage, "'{}' is too large to be read line by line", printable(line.path));
+    std::string text = objects.readAll(entry->digest, kMostMerged);
+    if (isBinary(text))
+        throw Error(ErrorCode::kUsage, "'{}' in {} is no text, so it has no lines", printable(line.path),
+                    printable(stage))
+            .hint(fmt::format("ask about all of it: gradus blame {} {}", stage, printable(line.path)));
+    const auto lines = linesOf(text);
+    if (line.number == 0 || line.number > lines.size())
+        throw Error(ErrorCode::kUsage, "'{}' in {} has {} lines, and no line {}", printable(line.path),
+                    printable(stage), lines.size(), line.number)
+            .hint("lines are counted from 1");
+    line.text = lines[line.number - 1];
+    if (line.text.ends_with('\n')) line.text.pop_back();
+    return text;
 }
 
 }  // namespace
@@ -55,12 +182,12 @@ Blame blameOf(const Records& records, const Promotion& promotion) {
 Blame Service::blame(const fs::path& directory, const std::string& stage, const std::optional<std::string>& path) {
     const Records& records = existing().records();
     const auto project = records.findProject(identify(projectRoot(directory)));
-    auto holder = project ? records.stageState(*project, stage).promotion : std::nullopt;
-    if (!holder)
+    const auto newest = project ? records.stageState(*project, stage).promotion : std::nullopt;
+    if (!newest)
         throw Error(ErrorCode::kNotFound, "'{}' is no stage that holds a change", printable(stage))
             .hint("`gradus status` shows what every stage holds");
     const Objects all = objects();
-    for (; holder; holder = records.promotion(*holder)->previous) {
+    for (auto holder = newest; holder; holder = records.promotion(*holder)->previous) {
         const Promotion promotion = *records.promotion(*holder);
         if (!path) return blameOf(records, promotion);
         if (builds(records, all, promotion.id, *path)) return blameOf(records, promotion);
@@ -68,9 +195,46 @@ Blame Service::blame(const fs::path& directory, const std::string& stage, const 
         if (touches(ChangeSet::decode(all.readAll(change->changeSet, kMostChangeSet)), *path))
             return blameOf(records, promotion);
     }
+    if (const auto line = lineIn(*path)) return blameLine(directory, stage, *newest, *path, *line);
     throw Error(ErrorCode::kNotFound, "no change that was promoted into {} touched '{}'", printable(stage),
                 printable(*path))
         .hint("it is from before the first promotion, or not there");
+}
+
+Blame Service::blameLine(const fs::path& directory, const std::string& stage, std::int64_t newest,
+                         const std::string& words, LineOfFile line) {
+    const auto held = engine(directory).heldIn(stage);
+    if (!held) throw Error(ErrorCode::kNotFound, "{} holds nothing", printable(stage));
+    Objects all = objects();
+    if (!pathFault(words) && DirectoryReader(held->directory).at(words))
+        throw Error(ErrorCode::kNotFound, "no change that was promoted into {} touched '{}'", printable(stage),
+                    printable(words))
+            .hint("it is from before the first promotion");
+    if (const auto fault = pathFault(line.path))
+        throw Error(ErrorCode::kUsage, "'{}' cannot be part of a change: {}", printable(line.path), *fault);
+    const Records& records = existing().records();
+    LineWalk walk(all, line, textIn(held->directory, stage, line, all));
+    const auto fail = [&](std::string_view why) {
+        return Error(ErrorCode::kNotFound, "line {} of '{}' in {} {}", line.number, printable(line.path),
+                     printable(stage), why)
+            .hint("git blame may know more");
+    };
+    for (std::optional<std::int64_t> holder = newest; holder; holder = records.promotion(*holder)->previous) {
+        const Promotion promotion = *records.promotion(*holder);
+        const auto change = records.change(promotion.change, promotion.revision);
+        const ChangeSet changes = ChangeSet::decode(all.readAll(change->changeSet, kMostChangeSet));
+        const PathChange* const touched = changeAt(changes, line.path);
+        if (touched == nullptr) continue;
+        const LineWalk::Came came = walk.askOf(*touched);
+        if (came == LineWalk::Came::kElsewhere)
+            throw fail(
+                fmt::format("was brought by no promotion: somebody wrote it after {}", promotionHandle(promotion.id)));
+        if (came == LineWalk::Came::kBefore) continue;
+        Blame blame = blameOf(records, promotion);
+        blame.line = line;
+        return blame;
+    }
+    throw fail("is older than every promotion into it");
 }
 
 }  // namespace gradus

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "pipeline/service/service.h"
@@ -5,7 +7,9 @@
 #include "stages/changes/git_work_tree.h"
 #include "stages/changes/patch.h"
 #include "stages/changes/patch_identity.h"
+#include "stages/changes/tracked_names.h"
 #include "stages/changes/work_tree.h"
+#include "stages/drivers/git_plumbing.h"
 #include "stages/sandbox/clone_commit.h"
 #include "store/file.h"
 #include "store/model/error.h"
@@ -26,9 +30,45 @@ constexpr std::int64_t kLookedBack = 100;
 
 GitWorkTree repositoryOf(const fs::path& root) {
     auto tree = findWorkTree(root);
-    if (!tree) throw Error(ErrorCode::kUsage, "{} lies in no git repository", root.native());
+    if (!tree)
+        throw Error(ErrorCode::kUsage, "{} lies in no git repository", root.native())
+            .hint("git init and commit first, or submit a patch, a list of files or a sandbox: gradus submit --help");
     refuseForeign(*tree, root);
     return *tree;
+}
+
+/// Paths of the project that a merge has left open. Nothing that the repository names is run for it.
+std::vector<std::string> unmergedIn(const GitWorkTree& tree) {
+    constexpr std::uint64_t kLargestIndex = std::uint64_t{1} << 30;
+    std::vector<std::string> paths;
+    const auto add = [&](const std::string& path) {
+        if (path.starts_with(tree.prefix)) paths.push_back(path.substr(tree.prefix.size()));
+    };
+    const auto bytes = readPlainFile(AT_FDCWD, tree.directory / "index", kLargestIndex);
+    const auto names = bytes ? TrackedNames::parse(*bytes) : std::nullopt;
+    if (!names) return paths;
+    if (names->sharedWith().empty()) {
+        for (const std::string& path : names->unmerged()) add(path);
+        return paths;
+    }
+    // Half of it is in another file: git puts the two together.
+    RealFileOperations files;
+    for (const auto& [path, entry] : GitPlumbing(tree, files).stagedEntries())
+        if (entry.mode == "conflict") add(path);
+    return paths;
+}
+
+/// What a merge leaves in such files is for a person to read, not for a stage to run.
+void refuseUnmerged(const GitWorkTree& tree) {
+    constexpr std::size_t kMostNamed = 10;
+    const std::vector<std::string> paths = unmergedIn(tree);
+    if (paths.empty()) return;
+    std::string named;
+    for (std::size_t i = 0; i < std::min(paths.size(), kMostNamed); ++i)
+        named += fmt::format("{}'{}'", i == 0 ? "" : ", ", printable(paths[i]));
+    if (paths.size() > kMostNamed) named += fmt::format(" and {} more", paths.size() - kMostNamed);
+    throw Error(ErrorCode::kNotAllowed, "the work tree is in the middle of a merge, and not yet merged: {}", named)
+        .hint("finish it (edit, git add, git commit), or give it up: git merge --abort, git rebase --abort");
 }
 
 fs::path prefixOf(const GitWorkTree& tree) {
@@ -166,10 +206,11 @@ FoundChange Service::takeChange(const fs::path& directory, const ChangeSource& s
     if (source.commit) return fromCommit(root, *source.commit, store);
     if (source.range) return fromRange(root, *source.range, store);
     if (source.worktree) {
-        repositoryOf(root);
+        refuseUnmerged(repositoryOf(root));
         WorkTree read = readWorkTree({.project = root, .cache = state().treeCache(root), .keep = &store});
         if (read.fingerprint.commit.empty())
-            throw Error(ErrorCode::kNotAllowed, "{} has no commit to compare with", root.native());
+            throw Error(ErrorCode::kNotAllowed, "{} has no commit to compare with", root.native())
+                .hint("make the first one: git add -A && git commit; or try the change in a sandbox: gradus try");
         return {.changes = std::move(read.differences),
                 .base = {read.fingerprint.commit, ChangeSet().digest()},
                 .notes = std::move(read.notes)};
@@ -215,10 +256,12 @@ SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const
 }
 
 // What was submitted before is not submitted again: the same bytes on the same ground are the same change.
-Change Service::submitOnce(const fs::path& directory, const ChangeSource& source) {
+Change Service::submitOnce(const fs::path& directory, const ChangeSource& source,
+                           const std::optional<std::string>& title) {
     writing();
     Objects store = objects();
     FoundChange found = takeChange(directory, source, store);
+    for (const std::string& note : found.notes) around_.warn(note);
     if (!found.faults.empty() || found.changes.empty())
         throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
                     found.faults.empty() ? "nothing was changed" : found.faults.front());
@@ -227,7 +270,7 @@ Change Service::submitOnce(const fs::path& directory, const ChangeSource& source
     if (const auto project = writing().records().findProject(identify(root)))
         for (const Change& change : writing().records().changes(*project, kLookedBack))
             if (change.changeSet == set && change.base == found.base.digest()) return change;
-    return *enterChange(root, std::move(found), {.source = source}).change;
+    return *enterChange(root, std::move(found), {.source = source, .title = title}).change;
 }
 
 ChangeView Service::viewOf(const Store& store, const Change& change) const {

@@ -6,6 +6,7 @@
 #include "store/file.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -69,6 +70,25 @@ void requireGround(const GitPlumbing& git, const GitEntries& entries, const std:
     });
 }
 
+/// git makes room by itself: a file below another one would take that one away without a word.
+void requireRoom(GitEntries entries, const GitPlumbing::NewCommit& made) {
+    for (const std::string& path : made.removed) entries.erase(path);
+    for (const auto& [path, entry] : made.set) entries[path] = entry;
+    const auto refuse = [](const std::string& path, const std::string& other) {
+        throw Error(ErrorCode::kNotAllowed,
+                    "the change does not fit the commit it was made on: '{}' cannot be there beside '{}'",
+                    printable(other), printable(path))
+            .hint("submit the change again, made on what the project is now");
+    };
+    for (const auto& [path, entry] : made.set) {
+        const auto below = entries.lower_bound(path + "/");
+        if (below != entries.end() && below->first.starts_with(path + "/")) refuse(path, below->first);
+        for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
+             slash = path.rfind('/', slash - 1))
+            if (entries.contains(path.substr(0, slash))) refuse(path.substr(0, slash), path);
+    }
+}
+
 std::string messageOf(const ChangeView& view, const std::string& handle) {
     std::string text = view.change.title.value_or("a change") + "\n";
     if (!view.change.message.empty()) text += "\n" + view.change.message;
@@ -111,6 +131,7 @@ ExportedCommit Service::exportCommit(const fs::path& directory, const ChangeView
     const std::vector<std::string> blobs = git.writeBlobs(contents);
     for (std::size_t i = 0; i < written.size(); ++i)
         made.set[tree->prefix + written[i]->path] = {modeOf(*written[i]->after), blobs.at(i)};
+    requireRoom(entries, made);
     ExportedCommit commit{git.writeCommit(made, desk.index()), "gradus/" + handle};
     // Of the same time as the change: made again, it is the same commit.
     const std::string ref = "refs/heads/" + commit.branch;

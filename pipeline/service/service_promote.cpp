@@ -109,10 +109,14 @@ std::size_t Service::needRecovery(const fs::path& directory) {
     return project ? gradus::needRecovery(store->records(), state(), *project) : 0;
 }
 
-Change Service::changeToPromote(const fs::path& directory, const std::optional<std::string>& words) {
-    if (!words) return submitOnce(directory, {.worktree = true});
-    if (namesChange(*words)) return viewChange(directory, *words).change;
-    return submitOnce(directory, {.sandbox = *words});
+Change Service::changeToPromote(const fs::path& directory, const std::optional<std::string>& words,
+                                const std::optional<std::string>& title) {
+    if (!words) return submitOnce(directory, {.worktree = true}, title);
+    if (!namesChange(*words)) return submitOnce(directory, {.sandbox = *words}, title);
+    if (title)
+        throw Error(ErrorCode::kUsage, "{} has its title already", printable(*words))
+            .hint("a title is for what is submitted on the way: the work tree, or a sandbox");
+    return viewChange(directory, *words).change;
 }
 
 Promotion Service::promotionNamed(const fs::path& directory, const std::optional<std::string>& words) {
@@ -145,6 +149,32 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
     const auto newest = records.promotionsIn(*project, std::nullopt, 1);
     if (newest.empty()) throw fail();
     return newest.front();
+}
+
+Promotion Service::promotionToTakeBack(const fs::path& directory, const std::string& words) {
+    const Promotion named = promotionNamed(directory, words);
+    const Records& records = existing().records();
+    const auto handle = parseHandle(words);
+    const auto stands = [&](const Promotion& promotion) {
+        const StageState holds = records.stageState(promotion.project, promotion.stage);
+        return !promotion.undoes &&
+               (holds.promotion == promotion.id || holds.stuck == promotion.id ||
+                promotion.state == PromotionState::kVerifying || promotion.state == PromotionState::kSoaking);
+    };
+    if (handle && handle->kind == HandleKind::kPromotion) return named;
+    if (handle && handle->kind == HandleKind::kChange) {
+        const auto all = records.promotionsOf(named.change);
+        const auto found = std::find_if(all.rbegin(), all.rend(), stands);
+        return found == all.rend() ? named : *found;
+    }
+    if (words == "@") return named;
+    const StageState holds = records.stageState(named.project, named.stage);
+    for (const Promotion& promotion : records.unfinished(named.project))
+        if (promotion.stage == named.stage && stands(promotion)) return promotion;
+    if (holds.stuck || holds.promotion) return named;
+    throw Error(ErrorCode::kNotAllowed, "{} holds nothing{}", printable(named.stage),
+                holds.tree ? " that a promotion brought: there is nothing to go back to" : "")
+        .hint(fmt::format("`gradus timeline {}` shows what came and went", named.stage));
 }
 
 std::optional<Promotion> Service::newestPromotion(std::int64_t change) {

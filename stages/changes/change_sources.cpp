@@ -111,6 +111,8 @@ class TreeComparison {
     std::map<std::string, Blob> blobs_;
 };
 
+bool isFile(const std::optional<Entry>& entry) { return entry && entry->type != EntryType::kDirectory; }
+
 nlohmann::json parseList(std::string_view text) {
     const auto shallow = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
         if (depth > kDeepestJson) throw Error(ErrorCode::kUsage, "the list of files is nested too deeply");
@@ -152,6 +154,36 @@ PathChange changeOf(const nlohmann::json& item, const TreeReader& tree, Objects&
     return change;
 }
 
+/// Why nothing can lie at `path` once all of the list is done. A file that makes room for it becomes a directory, as a
+/// patch would have it.
+std::optional<std::string> parentFault(const std::string& path, std::map<std::string, PathChange>& changes,
+                                       const TreeReader& tree) {
+    for (std::size_t slash = path.rfind('/'); slash != std::string::npos; slash = path.rfind('/', slash - 1)) {
+        const std::string parent = path.substr(0, slash);
+        const auto listed = changes.find(parent);
+        const bool makesRoom =
+            listed != changes.end() && (!listed->second.after || listed->second.after->type == EntryType::kDirectory);
+        if (makesRoom) {
+            listed->second.after = Entry{EntryType::kDirectory, kDirectoryMode, {}, 0};
+            continue;
+        }
+        const auto there = listed != changes.end() ? listed->second.after : tree.at(parent);
+        if (!there) continue;
+        if (there->type == EntryType::kDirectory) return std::nullopt;
+        return fmt::format("its parent '{}' is a {}", printable(parent),
+                           there->type == EntryType::kSymlink ? "symbolic link" : "file");
+    }
+    return std::nullopt;
+}
+
+/// One item of the list, for people.
+std::string itemText(const nlohmann::json& list, std::size_t number) {
+    const auto& item = list[number];
+    const bool named = item.is_object() && item.contains("relative_path") && item["relative_path"].is_string();
+    return fmt::format("item {}{}", number + 1,
+                       named ? ", " + printable(item["relative_path"].get<std::string>()) : "");
+}
+
 }  // namespace
 
 FoundChange changeOfCommits(const GitObjects& git, const std::filesystem::path& prefix,
@@ -171,22 +203,30 @@ FoundChange changeOfCommits(const GitObjects& git, const std::filesystem::path& 
 FoundChange changeOfFiles(std::string_view json, const TreeReader& tree, Objects& objects) {
     FoundChange found;
     std::map<std::string, PathChange> changes;
+    std::map<std::string, std::size_t> numbers;
     const nlohmann::json list = parseList(json);
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto attempt = [&](std::size_t number, const auto& act) {
         try {
+            act();
+        } catch (const Error& e) {
+            if (e.code() == ErrorCode::kInfrastructure || e.code() == ErrorCode::kBusy) throw;
+            found.faults.push_back(fmt::format("{}: {}", itemText(list, number), e.what()));
+        }
+    };
+    for (std::size_t i = 0; i < list.size(); ++i)
+        attempt(i, [&] {
             PathChange change = changeOf(list[i], tree, objects);
             const std::string path = change.path;
             if (!changes.emplace(path, std::move(change)).second)
                 throw Error(ErrorCode::kUsage, "'{}' is named twice", printable(path));
-        } catch (const Error& e) {
-            if (e.code() == ErrorCode::kInfrastructure || e.code() == ErrorCode::kBusy) throw;
-            const auto& item = list[i];
-            const bool named = item.is_object() && item.contains("relative_path") && item["relative_path"].is_string();
-            found.faults.push_back(fmt::format("item {}{}: {}", i + 1,
-                                               named ? ", " + printable(item["relative_path"].get<std::string>()) : "",
-                                               e.what()));
-        }
-    }
+            numbers[path] = i;
+        });
+    // Only now is it known what else the list makes and takes away.
+    for (const auto& [path, number] : numbers)
+        if (isFile(changes.at(path).after))
+            attempt(number, [&] {
+                if (const auto fault = parentFault(path, changes, tree)) throw Error(ErrorCode::kUsage, "{}", *fault);
+            });
     if (!found.faults.empty()) return found;
     std::vector<PathChange> all;
     for (auto& [path, change] : changes)

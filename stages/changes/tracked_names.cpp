@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kHeader = 12;
 constexpr std::size_t kStatBytes = 40;
 constexpr unsigned kExtended = 0x4000;
+constexpr unsigned kStages = 0x3000;   ///< which side of a merge; none: it is merged
 constexpr unsigned kSkipped = 0x4000;  ///< among the extended ones
 constexpr std::array<std::size_t, 2> kHashSizes{20, 32};
 
@@ -59,6 +60,7 @@ class TrackedNames::Reader {
         const std::size_t begin = at_;
         at_ += kStatBytes + hashSize_ + 2;
         if (at_ >= end_) return false;
+        const bool isUnmerged = (highByte(at_ - 2) & kStages) != 0;
         bool isSkipped = false;
         if (version_ >= 3 && (highByte(at_ - 2) & kExtended) != 0) {
             isSkipped = (highByte(at_) & kSkipped) != 0;
@@ -73,6 +75,8 @@ class TrackedNames::Reader {
         at_ = version_ == 4 ? nul + 1 : begin + ((nul - begin + 8) & ~std::size_t{7});
         // Entries that only replace one of a shared index have no name of their own.
         if (!last_.empty()) result_.names_.push_back(last_);
+        if (isUnmerged && (result_.unmerged_.empty() || result_.unmerged_.back() != last_))
+            result_.unmerged_.push_back(last_);
         if (isSkipped && !last_.empty()) result_.skipped_.push_back(last_);
         result_.sparse_ |= last_.ends_with('/');
         return at_ <= end_;

@@ -18,6 +18,9 @@ class TrackedNames {
     bool containsBeneath(std::string_view directory) const;
     /// In the index, and left out of the work tree on purpose: by a sparse checkout.
     bool isSkipped(std::string_view path) const;
+    /// Names, each once, that a merge has left with more than one version. Of one whose name is in the shared index:
+    /// "".
+    const std::vector<std::string>& unmerged() const { return unmerged_; }
     /// The names come from another index beside this one too: its file is called `sharedindex.` and this.
     const std::string& sharedWith() const { return shared_; }
 
@@ -27,6 +30,7 @@ class TrackedNames {
 
     std::vector<std::string> names_;    ///< in order of their bytes
     std::vector<std::string> skipped_;  ///< the same, of some of them
+    std::vector<std::string> unmerged_;
     std::string shared_;
     bool sparse_ = false;
 };

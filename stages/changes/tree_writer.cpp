@@ -36,7 +36,8 @@ constexpr std::array kReasons{
     Name<ConflictKind>{ConflictKind::kNoPermission, "permission denied"},
     Name<ConflictKind>{ConflictKind::kNoSpace, "not enough space"},
     Name<ConflictKind>{ConflictKind::kContentMissing, "its new content is not stored"},
-    Name<ConflictKind>{ConflictKind::kShared, "all releases share it, so no change may touch it"},
+    Name<ConflictKind>{ConflictKind::kShared,
+                       "all releases share it (`shared` of the stage), so no change may touch it"},
     Name<ConflictKind>{ConflictKind::kForeign, "it lies in another repository, which is left alone"},
     Name<ConflictKind>{ConflictKind::kNotCommitted, "a commit would take along what you have not committed"},
     Name<ConflictKind>{ConflictKind::kFiltered, "git stores it in another form, so it is left to you to commit"},
@@ -44,8 +45,9 @@ constexpr std::array kReasons{
 
 std::string listed(const std::vector<Conflict>& conflicts) {
     std::string text;
-    for (std::size_t i = 0; i < std::min(conflicts.size(), kMostShown); ++i) text += "\n  " + describe(conflicts[i]);
-    if (conflicts.size() > kMostShown) text += fmt::format("\n  and {} more", conflicts.size() - kMostShown);
+    for (std::size_t i = 0; i < std::min(conflicts.size(), kMostShown); ++i)
+        text += (i == 0 ? " " : "; ") + describe(conflicts[i]);
+    if (conflicts.size() > kMostShown) text += fmt::format("; and {} more", conflicts.size() - kMostShown);
     return text;
 }
 

@@ -146,7 +146,7 @@ TargetIdentity BranchDriver::identity() const {
     if (::stat(common.c_str(), &info) != 0)
         throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", common.native(), errnoText(errno));
     return {"branch", fmt::format("{}:{}/refs/heads/{}", info.st_dev, info.st_ino, branch_),
-            common / ("gradus-branch-" + sha256(branch_).brief())};
+            common / ("gradus-branch-" + sha256(branch_).brief()), true};
 }
 
 void BranchDriver::requireFree() const {

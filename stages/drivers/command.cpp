@@ -45,7 +45,7 @@ TargetIdentity CommandDriver::identity() const {
     const ProjectIdentity project = identify(context_.project);
     const auto git = findWorkTree(context_.project);
     return {"command", fmt::format("{}:{}/{}", project.device, project.inode, context_.stage.name),
-            projectMarker(context_.project, git, "command " + context_.stage.name)};
+            projectMarker(context_.project, git, "command " + context_.stage.name), true};
 }
 
 HeldTree CommandDriver::adopt() {

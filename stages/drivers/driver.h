@@ -25,6 +25,8 @@ struct TargetIdentity {
     std::string driver;
     std::string canonical;         ///< device and inode, repository and ref, or a name
     std::filesystem::path marker;  ///< what TargetLock locks and writes; empty: nothing to lock
+    /// It lies in the project or its repository: a copy of that has a copy of the marker, and is a target of its own.
+    bool isInProject = false;
 };
 
 /// The tree that a stage holds.
@@ -76,6 +78,8 @@ struct RollbackOutcome {
     /// What is not as the checkpoint says and nobody but us could have touched, or could not be put back: stuck.
     std::vector<std::string> problems;
     std::string log;
+    /// All that the change says was there before it came, so there was nothing of it to take back.
+    bool wroteNothing = false;
 };
 
 /// What a driver gets from whoever calls it; everything borrowed outlives it.

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <set>
 
 #include "plugins/host/child_process.h"
 #include "store/file.h"
@@ -100,6 +101,15 @@ GitPlumbing::Answer GitPlumbing::runWith(int in, int out, const Words& arguments
           "maintenance.auto=false", "core.quotePath=false"})
         words.insert(words.end(), {"-c", setting});
     words.insert(words.end(), arguments.begin(), arguments.end());
+    const FileDescriptor err = inMemory("");
+    ChildPlan plan{program_, words, environmentOf(environment), {{in, 0}, {out, 1}, {err.get(), 2}}};
+    ChildProcess child(plan);
+    const std::optional<int> status = child.wait(kPatience);
+    if (!status) throw Error(ErrorCode::kInfrastructure, "git {} has not ended", arguments.front());
+    return {WIFEXITED(*status) ? WEXITSTATUS(*status) : 128, "", contentOf(err.get())};
+}
+
+GitPlumbing::Words GitPlumbing::environmentOf(const Words& more) const {
     Words all = {"PATH=/usr/local/bin:/usr/bin:/bin",
                  "HOME=/nonexistent",
                  "LC_ALL=C",
@@ -112,13 +122,29 @@ GitPlumbing::Answer GitPlumbing::runWith(int in, int out, const Words& arguments
                  "GIT_TERMINAL_PROMPT=0",
                  "GIT_DIR=" + git_.directory.native(),
                  "GIT_WORK_TREE=" + git_.root.native()};
-    all.insert(all.end(), environment.begin(), environment.end());
-    const FileDescriptor err = inMemory("");
-    ChildPlan plan{program_, words, all, {{in, 0}, {out, 1}, {err.get(), 2}}};
-    ChildProcess child(plan);
-    const std::optional<int> status = child.wait(kPatience);
-    if (!status) throw Error(ErrorCode::kInfrastructure, "git {} has not ended", arguments.front());
-    return {WIFEXITED(*status) ? WEXITSTATUS(*status) : 128, "", contentOf(err.get())};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+const GitPlumbing::Words& GitPlumbing::withoutFilters() const {
+    if (withoutFilters_) return *withoutFilters_;
+    const Answer answer = run({"config", "--null", "--name-only", "--get-regexp", "^filter\\."});
+    std::set<std::string> names;
+    for (std::string_view rest = answer.out; !rest.empty();) {
+        const std::string key = take(rest, '\0');
+        names.insert(key.substr(0, key.rfind('.')));
+    }
+    Words settings;
+    std::size_t count = 0;
+    for (const std::string& name : names)
+        for (const auto& [key, value] :
+             {std::pair{"clean", ""}, {"smudge", ""}, {"process", ""}, {"required", "false"}}) {
+            settings.push_back(fmt::format("GIT_CONFIG_KEY_{}={}.{}", count, name, key));
+            settings.push_back(fmt::format("GIT_CONFIG_VALUE_{}={}", count, value));
+            ++count;
+        }
+    settings.push_back(fmt::format("GIT_CONFIG_COUNT={}", count));
+    return withoutFilters_.emplace(std::move(settings));
 }
 
 void GitPlumbing::requireSuccess(const Words& arguments, const Answer& answer) const {
@@ -301,7 +327,8 @@ std::string GitPlumbing::zeroId() const {
 }
 
 std::string GitPlumbing::writeCommit(const NewCommit& commit, const fs::path& index) {
-    const Words privately = {"GIT_INDEX_FILE=" + index.native()};
+    Words privately = {"GIT_INDEX_FILE=" + index.native()};
+    privately.insert(privately.end(), withoutFilters().begin(), withoutFilters().end());
     const std::string zero = zeroId();
     fs::remove(index);
     if (commit.parent) tell({"read-tree", *commit.parent}, "", privately);
@@ -343,7 +370,10 @@ bool GitPlumbing::stage(const std::map<std::string, std::optional<GitEntry>>& en
     for (const auto& [path, entry] : entries)
         if (entry) lines += infoLine(path, entry, zero);
     const Words words = {"update-index", "-z", "--index-info"};
-    const Answer answer = change(words, [&] { return run(words, lines); });
+    // Asked each time: what the configuration says may be another by now.
+    withoutFilters_.reset();
+    const Words& filters = withoutFilters();
+    const Answer answer = change(words, [&] { return run(words, lines, filters); });
     if (answer.code == 0) return true;
     if (answer.err.find("index.lock") != std::string::npos) return false;
     throw Error(ErrorCode::kInfrastructure, "git update-index in {} said: {}", git_.root.native(),

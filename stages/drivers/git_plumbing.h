@@ -97,11 +97,16 @@ class GitPlumbing {
     Answer change(const Words& arguments, const std::function<Answer()>& act);
     void requireSuccess(const Words& arguments, const Answer& answer) const;
     std::string zeroId() const;
+    /// NAME=value: every filter that any configuration names does nothing. Writing an index reads files of the work
+    /// tree again whose time is that of the index, through their filters.
+    const Words& withoutFilters() const;
+    Words environmentOf(const Words& more) const;
 
     GitWorkTree git_;
     std::filesystem::path program_;
     FileOperations& files_;
     std::string cure_;
+    mutable std::optional<Words> withoutFilters_;
 };
 
 }  // namespace gradus

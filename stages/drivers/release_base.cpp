@@ -55,8 +55,8 @@ class SeedFilter {
 std::string shown(const std::vector<Departure>& departures) {
     std::string text;
     for (std::size_t i = 0; i < std::min(departures.size(), kMostShown); ++i)
-        text += fmt::format("\n  '{}': {}", printable(departures[i].path), departures[i].reason);
-    if (departures.size() > kMostShown) text += fmt::format("\n  and {} more", departures.size() - kMostShown);
+        text += fmt::format("{}'{}': {}", i == 0 ? " " : "; ", printable(departures[i].path), departures[i].reason);
+    if (departures.size() > kMostShown) text += fmt::format("; and {} more", departures.size() - kMostShown);
     return text;
 }
 

@@ -107,6 +107,9 @@ std::optional<ReleaseDirectoryDriver::Current> ReleaseDirectoryDriver::current()
     const auto id = layout_.idOf(*link);
     const auto head = id ? shelf_.head(*id) : std::nullopt;
     if (!head)
+        if (const auto claim = TargetLock::claimOf(layout_.marker()))
+            TargetLock::refuseOtherProject(*claim, context_.project, layout_.marker());
+    if (!head)
         throw Error(ErrorCode::kNotAllowed, "{}/current leads to '{}', which gradus did not put there",
                     layout_.root().native(), printable(*link))
             .hint(fmt::format("take it as the first stable state: gradus adopt {}", context_.stage.name));

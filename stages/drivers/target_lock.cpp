@@ -121,7 +121,8 @@ class Taking {
           name_(marker_.filename()),
           claim_(std::move(claim)),
           files_(files),
-          options_(options) {}
+          options_(options),
+          isInProject_(target.isInProject) {}
 
     FileDescriptor run() {
         const auto deadline = std::chrono::steady_clock::now() + options_.patience;
@@ -151,6 +152,8 @@ class Taking {
     FileDescriptor claimed(FileDescriptor file, int directory) {
         const auto found = readClaim(file.get(), marker_);
         if (found && !options_.takeOver) refuseForeign(*found, claim_, marker_);
+        if (found && !options_.takeOver && !isInProject_)
+            TargetLock::refuseOtherProject(*found, claim_.project, marker_);
         claim_.madeDirectory = found && found->madeDirectory;
         // Written again if the last writer was killed before it had tidied up.
         if (found == claim_ && !sight(directory, name_ + ".part").exists) return file;
@@ -241,6 +244,7 @@ class Taking {
     TargetClaim claim_;
     FileOperations& files_;
     TargetLock::Options options_;
+    bool isInProject_;
 };
 
 }  // namespace
@@ -276,6 +280,19 @@ TargetLock TargetLock::take(const TargetIdentity& target, TargetClaim claim, Fil
 
 TargetLock TargetLock::take(const TargetIdentity& target, TargetClaim claim, FileOperations& files) {
     return take(target, std::move(claim), files, Options());
+}
+
+// A project that is not there any more was moved, or is gone for good: whoever comes with its rules goes on with it.
+void TargetLock::refuseOtherProject(const TargetClaim& found, const fs::path& project, const fs::path& marker) {
+    std::error_code ignored;
+    if (found.project == project.native() || !fs::is_directory(found.project, ignored) ||
+        fs::equivalent(found.project, project, ignored))
+        return;
+    throw Error(ErrorCode::kNotAllowed, "this target is stage {} of {} (last promotion p{})", printable(found.stage),
+                printable(found.project), found.promotion)
+        .hint(fmt::format("promote there, give this stage a path of its own, or, if that project has done with it, "
+                          "remove {} and adopt it",
+                          marker.native()));
 }
 
 std::optional<TargetClaim> TargetLock::claimOf(const fs::path& marker) {

@@ -39,12 +39,16 @@ class TargetLock {
         bool takeOver = false;          ///< the target may be another store's
     };
 
-    /// Throws Error(kBusy) when it is still held after the patience, Error(kNotAllowed) when another store claims it.
+    /// Throws Error(kBusy) when it is still held after the patience, Error(kNotAllowed) when another store or another
+    /// project claims it.
     /// The claim is durable when this returns; `madeDirectory` of what is given does not count.
     static TargetLock take(const TargetIdentity& target, TargetClaim claim, FileOperations& files,
                            const Options& options);
     static TargetLock take(const TargetIdentity& target, TargetClaim claim, FileOperations& files);
 
+    /// Throws Error(kNotAllowed) when a marker names another project of the same store that is still there.
+    static void refuseOtherProject(const TargetClaim& found, const std::filesystem::path& project,
+                                   const std::filesystem::path& marker);
     /// What the marker says; nothing where there is none. Reads only. Throws Error(kDamaged).
     static std::optional<TargetClaim> claimOf(const std::filesystem::path& marker);
 

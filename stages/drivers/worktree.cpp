@@ -98,7 +98,7 @@ WorktreeCommit WorktreeDriver::repository() const {
 TargetIdentity WorktreeDriver::identity() const {
     const ProjectIdentity project = identify(context_.project);
     const std::string canonical = fmt::format("{}:{}", project.device, project.inode);
-    return {"worktree", canonical, projectMarker(context_.project, git_, "")};
+    return {"worktree", canonical, projectMarker(context_.project, git_, ""), true};
 }
 
 std::optional<HeldTree> WorktreeDriver::held() const {
@@ -135,6 +135,11 @@ ApplyOutcome WorktreeDriver::apply(const Checkpoint& checkpoint) {
     ApplyOutcome outcome{report.applied, report.conflicts, "", "", {}};
     for (const Kept& kept : report.kept) outcome.notes.push_back(fmt::format("'{}': {}", kept.path, kept.reason));
     for (const std::string& path : report.saved) outcome.notes.push_back(fmt::format("an edit is kept as '{}'", path));
+    if (report.applied && !taken.commit && context_.stage.settings.flag("commit"))
+        outcome.notes.emplace_back(
+            "nothing was committed: what it changes was in the work tree before it came, so the commit is yours to "
+            "make "
+            "(git add, git commit)");
     if (!report.applied || !taken.commit) return outcome;
     const auto moved = repository().land(*taken.commit, outcome.notes);
     if (!moved) return outcome;
@@ -181,6 +186,8 @@ RollbackOutcome WorktreeDriver::rollback(const Checkpoint& checkpoint) {
         outcome.complete = true;
         return outcome;
     }
+    const JournalDirectory directory(journals(), context_.files);
+    outcome.wroteNothing = !taken.commit && directory.read(taken.journal).changes.empty();
     const UndoReport report = writer().undo(taken.journal);
     outcome.complete = report.blocked.empty();
     outcome.kept = report.kept;

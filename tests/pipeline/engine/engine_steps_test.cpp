@@ -155,7 +155,9 @@ TEST_F(EngineSteps, AMachinesWordIsNoConsentButAnApprovalIs) {
     rig.moreRules = world.step("migrate", "irreversible = true");
     rig.actor = {ActorKind::kAgent, "fixer"};
     const std::int64_t change = rig.submit(with(with(sampleBefore(), "first"), "second"), rig.actor);
-    EXPECT_TRUE(has(why([&] { promoted(change, consent()); }), "only a person consents"));
+    const StageReport refused = promoted(change, consent());
+    ASSERT_TRUE(refused.fault);
+    EXPECT_TRUE(has(refused.fault->what(), "only a person consents"));
     EXPECT_EQ(promoted(change).promotion.state, S::kWaiting);
     rig.actor = {ActorKind::kPerson, "bob"};
     rig.engine()->approve(change, "production", "looked at it", false);

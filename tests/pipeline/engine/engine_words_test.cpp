@@ -209,7 +209,9 @@ TEST_F(EngineWords, AnOverrideIsForOnePromotion) {
     rig.moreRules += closedFor(rig, "\"local\", \"production\"", std::chrono::hours(1));
     const std::int64_t change = rig.submit(sampleAfter());
     const PromoteWish wish{.overrides = {{Gate::kWindow, "fire"}}, .patience = {}};
-    EXPECT_THROW(as("carl")->promote(change, "production", rig.progress, {}, wish), Error);
+    const Climb refused = as("carl")->promote(change, "production", rig.progress, {}, wish);
+    ASSERT_TRUE(refused.stages.back().fault);
+    EXPECT_EQ(refused.stages.back().fault->code(), ErrorCode::kNotAllowed);
     const Climb climb = as("olga")->promote(change, "production", rig.progress, {}, wish);
     ASSERT_EQ(climb.stages.size(), 3U);
     EXPECT_TRUE(climb.stages[1].succeeded());

@@ -219,6 +219,38 @@ class CommitStage : public WorktreeStage {
     }
 };
 
+TEST_F(CommitStage, WritingTheIndexRunsNoFilterOfTheRepository) {
+    GRADUS_CASES("CA16");
+    const fs::path canary = rig_.base() / "canary";
+    tree_["racy"] = file("same\n");
+    next_["racy"] = tree_["racy"];
+    write(project() / "racy", "same\n");
+    git("add -A && git commit -q -m racy");
+    // One is named in a file that the configuration includes.
+    write(project() / ".git/more", "[filter \"Up.x\"]\n\tclean = touch '" + canary.native() + "'; cat\n");
+    git("config include.path more");
+    write(project() / ".git/info/attributes", "racy filter=Up.x\n");
+    // Of the size and the time that the index has, and written when the index was: git looks into it again.
+    const auto race = [&] {
+        run("cd '" + project().native() +
+            "' && touch racy && git -c filter.Up.x.clean= update-index racy && touch -r racy "
+            ".git/index");
+        fs::remove(canary);
+    };
+    race();
+    write(rig_.base() / "other", "x\n");
+    says("update-index --add --cacheinfo 100644,$(git hash-object -w ../other),other");
+    ASSERT_TRUE(fs::exists(canary)) << "the trap works";
+    says("update-index --force-remove other");
+    race();
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    ASSERT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    EXPECT_FALSE(fs::exists(canary));
+    race();
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
+    EXPECT_FALSE(fs::exists(canary));
+}
+
 TEST_F(CommitStage, TheChangeAndNothingElseIsCommitted) {
     write(project() / "staged", "staged by hand\n");
     git("add staged");
