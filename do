@@ -10,7 +10,7 @@ needed_to_build=(
 )
 # clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
 # make and mount the disks that the power-cut tests break and that projects lie on, and give a user a session.
-needed_to_test=(btrfs-progs clang-14 dbus-user-session libclang-rt-14-dev e2fsprogs git make mount python3 systemd tzdata xfsprogs)
+needed_to_test=(btrfs-progs clang-14 curl dbus-user-session libclang-rt-14-dev e2fsprogs git make mount nodejs python3 systemd tzdata xfsprogs)
 # What the benchmarks stand beside.
 needed_to_bench=(bubblewrap runc)
 # One version of clang's tools everywhere: another one formats and warns differently.
