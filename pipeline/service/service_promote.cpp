@@ -214,7 +214,8 @@ std::vector<std::string> Service::builtBy(const CheckResult& check) {
     std::vector<std::string> paths;
     const Objects all = objects();
     if (!check.outputs || !all.contains(*check.outputs)) return paths;
-    for (const PathChange& built : ChangeSet::decode(all.readAll(*check.outputs, kMostLog)).changes())
+    const ChangeSet outputs = ChangeSet::decode(all.readAll(*check.outputs, kMostLog));
+    for (const PathChange& built : outputs.changes())
         if (built.after && built.after->type != EntryType::kDirectory) paths.push_back(built.path);
     return paths;
 }

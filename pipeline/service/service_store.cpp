@@ -33,7 +33,8 @@ std::unordered_set<Digest> liveObjects(const Records& records, const Objects& ob
     }
     for (const Digest& digest : records.outputs()) {
         if (!objects.contains(digest)) continue;
-        for (const PathChange& built : ChangeSet::decode(objects.readAll(digest, kMostChangeSet)).changes())
+        const ChangeSet outputs = ChangeSet::decode(objects.readAll(digest, kMostChangeSet));
+        for (const PathChange& built : outputs.changes())
             live.insert(built.after->digest);
     }
     for (const Digest& digest : records.checkpoints()) {
