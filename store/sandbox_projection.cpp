@@ -129,8 +129,7 @@ void projectExecutionFinished(Sql& sql, const Event& event) {
         fields.number("stdout-bytes"), fields.number("stderr-bytes"), fields.number("truncated"),
         fields.number("started-at"), fields.number("wall-ms"), fields.number("cpu-ms"),
         fields.optionalNumber("peak-memory"), fields.text("limits"), fields.optionalDigest("services"),
-        fields.optionalText("side-effects"), event.seq,
-        fields.number("execution"));
+        fields.optionalText("side-effects"), event.seq, fields.number("execution"));
     demandOne(changed, event, "without that execution");
     // A long command is use up to its end.
     sql.run("update sandbox set used_at = ? where id = ? and ended is null", toMillis(event.at), sandboxOf(event));

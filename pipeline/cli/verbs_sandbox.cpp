@@ -106,8 +106,8 @@ Result show(Service& service, Context& context) {
         "expires   {}\n",
         sandboxLabel(view.record), printable(view.project.native()),
         view.record.commit.value_or("the directory as it is"), view.record.system ? ", and the whole system" : "",
-        stateOf(view), formatTime(view.record.createdAt),
-        formatTime(view.record.usedAt), formatTime(view.record.expiresAt()));
+        stateOf(view), formatTime(view.record.createdAt), formatTime(view.record.usedAt),
+        formatTime(view.record.expiresAt()));
     for (const SnapshotRecord& snapshot : view.snapshots)
         text += fmt::format("snapshot  {}  {}\n", printable(snapshot.name.value_or("[redacted]")),
                             formatTime(snapshot.takenAt));

@@ -34,8 +34,7 @@ std::unordered_set<Digest> liveObjects(const Records& records, const Objects& ob
     for (const Digest& digest : records.outputs()) {
         if (!objects.contains(digest)) continue;
         const ChangeSet outputs = ChangeSet::decode(objects.readAll(digest, kMostChangeSet));
-        for (const PathChange& built : outputs.changes())
-            live.insert(built.after->digest);
+        for (const PathChange& built : outputs.changes()) live.insert(built.after->digest);
     }
     for (const Digest& digest : records.checkpoints()) {
         if (!objects.contains(digest)) continue;

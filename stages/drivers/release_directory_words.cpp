@@ -23,7 +23,8 @@ DriverWords releaseDirectoryDriverWords() {
                  .example = "[\"uploads\", \"log\"]"},
                 {.name = "keep",
                  .type = ValueType::kCount,
-                 .documentation = "How many releases stay on disk at least; those that the newest promotions may go back to stay, too.",
+                 .documentation = "How many releases stay on disk at least; those that the newest promotions may go "
+                                  "back to stay, too.",
                  .example = "5",
                  .fallback = "5",
                  .least = 2,

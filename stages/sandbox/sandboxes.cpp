@@ -78,8 +78,8 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
         std::stable_sort(backends.begin(), backends.end(), [&](IsolationBackend* a, IsolationBackend* b) {
             return provenBy(probe(*a)) > provenBy(probe(*b));
         });
-    IsolationBackend& chosen = chooseBackend(
-        backends, {.guarantees = demanded(request), .networkByName = request.network.isByName()}, probe);
+    IsolationBackend& chosen =
+        chooseBackend(backends, {.guarantees = demanded(request), .networkByName = request.network.isByName()}, probe);
     probe(chosen);
     return {chosen, proofs.at(&chosen)};
 }

@@ -139,6 +139,8 @@ ServiceRoom::ServiceRoom(ClonePlan& plan, const fs::path& nothing) {
     plan.workspace.binds.push_back({findKeeper(), kKeeper, false});
     overlay_ = plan.workspace.overlays.size();
     plan.workspace.overlays.push_back({kPlace, {nothing}, std::nullopt, std::nullopt, true});
+    // Its logs are ours: no side effect of the command.
+    plan.workspace.projectPlaces.emplace_back(kPlace);
 }
 
 Command ServiceRoom::around(Command command, const std::vector<ServiceRequest>& services,

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -344,11 +345,15 @@ TEST_F(NetworkByName, GitClonesOverIt) {
 }
 
 TEST_F(NetworkByName, WhatBecameOfAConnectionIsSeenInside) {
-    std::uint16_t port = 0;
-    {
-        const LoopbackServer gone(webServer());
-        port = gone.port();
-    }
+    // Bound, so that nobody else takes the port, and deaf.
+    const FileDescriptor deaf(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof place;
+    ASSERT_EQ(::bind(deaf.get(), reinterpret_cast<sockaddr*>(&place), size), 0);
+    ASSERT_EQ(::getsockname(deaf.get(), reinterpret_cast<sockaddr*>(&place), &size), 0);
+    const std::uint16_t port = ntohs(place.sin_port);
     const Outcome outcome = pythonIn({fmt::format("svc.test:{}=127.0.0.1", port)}, fmt::format(R"(
 import asyncio
 try:
