@@ -202,16 +202,6 @@ TEST_P(Try, AGuaranteeThatNobodyHasRefusesTheRun) {
     EXPECT_TRUE(has(policy.err, "separate-kernel")) << "with everything that is lacking";
 }
 
-TEST_P(Try, WhatNoSandboxGivesYetIsRefusedNotLeftOut) {
-    for (const char* line : {"base = \"system\""}) {
-        writeBytes(project / "gradus.toml", std::string(kGoodRules) + "[sandbox]\n" + line + "\n");
-        ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
-        const Ended ended = tried("touch ran");
-        EXPECT_EQ(ended.exit, 125) << ended.err;
-        EXPECT_TRUE(has(ended.err, "leave `")) << ended.err;
-    }
-}
-
 TEST_P(Try, EveryRunIsOnRecord) {
     triedJson("echo x > y", {"--discard"});
     const Json verified = gradusJson({"audit", "verify"});
