@@ -224,7 +224,7 @@ FoundChange changeOfFiles(std::string_view json, const TreeReader& tree, Objects
     // Only now is it known what else the list makes and takes away.
     for (const auto& [path, number] : numbers)
         if (isFile(changes.at(path).after))
-            attempt(number, [&] {
+            attempt(number, [&, &path = path] {
                 if (const auto fault = parentFault(path, changes, tree)) throw Error(ErrorCode::kUsage, "{}", *fault);
             });
     if (!found.faults.empty()) return found;

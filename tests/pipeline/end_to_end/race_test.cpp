@@ -141,7 +141,7 @@ TEST_P(Racing, TheFirstToPassEndsTheOthers) {
 
 TEST_P(Racing, TheBudgetEndsWhatTakesTooLong) {
     brokenSum();
-    const Json answer = raced({"slow=sleep 60", fix}, {"--check", "sh test.sh", "--budget", "8s", "--jobs", "2"});
+    const Json answer = raced({"slow=sleep 60", fix}, {"--check", "sh test.sh", "--budget", "20s", "--jobs", "2"});
     EXPECT_EQ(entry(answer, "slow")["reason"], "the time for all of them was up") << answer.dump(2);
     EXPECT_EQ(answer["data"]["race"]["winner"], "right");
 }
