@@ -182,8 +182,9 @@ TEST_P(TryByName, ARuleOfTheProjectOpensIt) {
 }
 
 TEST_P(TryByName, TheRecordOfAKeptSandboxHasItToo) {
-    const Json data = triedJson("echo x > new; echo y > /tmp/there; sleep 60 & curl -s http://svc.test:" + port() + "/",
-                                {"--keep", "--network", "allow:svc.test:" + port() + "=127.0.0.1"});
+    const Json data =
+        triedJson("echo x > new; echo y > /tmp/there; sleep 60 & curl -s http://svc.test:" + port() + "/; sleep 0.3",
+                  {"--keep", "--network", "allow:svc.test:" + port() + "=127.0.0.1"});
     const std::string sandbox = data["execution"]["sandbox"];
     const Json last = gradusJson({"sandbox", "show", sandbox})["data"]["sandbox"]["last_execution"];
     EXPECT_EQ(last["network"]["kind"], "by-name") << last.dump(2);

@@ -68,13 +68,6 @@ TEST_F(CheckRunnerTest, ADemandThatCannotBeMetIsErroredWithTheReasonAndNothingRu
     EXPECT_FALSE(reports[0].answer.execution);
 }
 
-TEST_F(CheckRunnerTest, WhatIsNotBuiltYetIsErroredInWords) {
-    rules("[service.db]\nrun = \"db\"\n[check.unit]\nrun = \"true\"\nservices = [\"db\"]\nretries = 0\n");
-    const auto reports = before();
-    EXPECT_EQ(reports.at(0).answer.verdict, Cause::kErrored);
-    EXPECT_NE(reports[0].answer.reason.find("services"), std::string::npos) << reports[0].answer.reason;
-}
-
 TEST_F(CheckRunnerTest, TooLongIsTimedOut) {
     GRADUS_CASES("TX4");
     rules("[check.slow]\nrun = \"sleep 600\"\ntimeout = \"300ms\"\nretries = 3\n");
