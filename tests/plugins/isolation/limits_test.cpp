@@ -302,9 +302,9 @@ TEST_F(Limited, ADiskLimitOnLayersWithoutAQuotaIsWatched) {
         EXPECT_TRUE(disk.tripped);
         EXPECT_GT(disk.peak.value_or(0), kMebibyte);
     }
-    // The kernel's own place there lets nobody in.
-    std::filesystem::permissions(layers.path() / "work/work", std::filesystem::perms::owner_all);
-    std::filesystem::remove_all(layers.path() / "work/work");
+    // What the kernel keeps in the old one lets nobody in.
+    layers.write("again/x", "");
+    workspace.overlays[0].work = layers.path() / "again";
     workspace.boundedUppers = true;
     const auto sandbox = backend().open(workspace, limits, Network::kNone, someone());
     EXPECT_EQ(reportOf(sandbox->run(shell("true")), LimitName::kDisk).enforcedBy, Enforcer::kBacking);
