@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 
 // How long a jail that was told to end may take before it is killed itself.
 constexpr Milliseconds kEndPatience{10'000};
+constexpr std::int64_t kUnsettled = -1;
 
 // A jail that ended in the meantime has closed its socket. One that still has something to say only says that it is
 // idle.
@@ -37,6 +39,14 @@ std::int64_t changeOf(const std::filesystem::path& directory) {
     struct stat info {};
     if (::stat(directory.c_str(), &info) != 0) return 0;
     return info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec;
+}
+
+// One that was changed this very moment may be changed again within the same step of the file system's clock.
+bool isSettled(std::int64_t changed) {
+    constexpr std::int64_t kStep = 20'000'000;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return changed < now.tv_sec * 1'000'000'000 + now.tv_nsec - kStep;
 }
 
 std::vector<std::filesystem::path> directoriesOf(const std::vector<std::filesystem::path>& places) {
@@ -95,7 +105,7 @@ std::uint64_t JailPool::lookAtHost() {
     for (std::size_t i = 0; i < around_.size(); ++i) {
         const std::int64_t changed = changeOf(around_[i]);
         if (changed != lastChanged_[i]) ++changes_;
-        lastChanged_[i] = changed;
+        lastChanged_[i] = changed == 0 || isSettled(changed) ? changed : kUnsettled;
     }
     return changes_;
 }

@@ -55,15 +55,15 @@ std::string addressText(int family, const void* address) {
     return text;
 }
 
-pid_t processOf(pid_t thread) {
-    const std::string status = readText("/proc/" + std::to_string(thread) + "/status").value_or("");
+pid_t processOf(int proc, pid_t thread) {
+    const std::string status = readTextAt(proc, std::to_string(thread) + "/status").value_or("");
     return static_cast<pid_t>(keyedNumber(status, "Tgid:").value_or(static_cast<std::uint64_t>(thread)));
 }
 
-Descriptor openProcess(pid_t thread) {
+Descriptor openProcess(int proc, pid_t thread) {
     Descriptor direct(static_cast<int>(::syscall(SYS_pidfd_open, thread, 0)));
     if (direct) return direct;
-    return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, processOf(thread), 0)));
+    return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, processOf(proc, thread), 0)));
 }
 
 /// Of the socket that the call is about, as far as it can be looked at.
@@ -72,9 +72,9 @@ struct SocketKind {
     bool nonBlocking = false;
 };
 
-SocketKind kindOf(const seccomp_notif& notice) {
+SocketKind kindOf(int proc, const seccomp_notif& notice) {
     SocketKind kind;
-    const Descriptor process = openProcess(static_cast<pid_t>(notice.pid));
+    const Descriptor process = openProcess(proc, static_cast<pid_t>(notice.pid));
     const Descriptor socket(
         process ? static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), static_cast<int>(notice.data.args[0]), 0))
                 : -1);
@@ -94,11 +94,13 @@ struct CallListener::Caller {
     bool datagram = false;  ///< the call is sendto
 };
 
-CallListener::CallListener(Descriptor listener, const std::vector<JailRoute>& routes, int broker, bool connections)
+CallListener::CallListener(Descriptor listener, const std::vector<JailRoute>& routes, int broker, bool connections,
+                           int proc)
     : listener_(std::move(listener)),
       routes_(&routes),
       broker_(broker),
       connections_(connections),
+      proc_(proc),
       budget_(kBudget),
       refilledNanos_(bootNanos()) {
     // Whoever is woken runs where the other slept: seven times cheaper (Linux 6.6). Older ones do without.
@@ -167,7 +169,7 @@ void CallListener::judgeAddress(const seccomp_notif& notice, const Caller& calle
     if (mapped) v4 = unmapped(v6);
     if (isV4 || mapped ? isOwn(v4) : isOwn(v6)) return letGo(notice.id);
 
-    const SocketKind kind = kindOf(notice);
+    const SocketKind kind = kindOf(proc_, notice);
     const bool datagram = kind.type != SOCK_STREAM;
     const std::uint16_t port = ntohs(isV4 || mapped ? v4.sin_port : v6.sin6_port);
     // A stream has its peer already, whatever is said here; a datagram socket without a port sends nothing: the C

@@ -27,8 +27,9 @@ namespace gradus {
 class CallListener {
   public:
     CallListener() = default;
-    /// `broker` is borrowed; -1: there are no routes.
-    CallListener(Descriptor listener, const std::vector<JailRoute>& routes, int broker, bool connections);
+    /// `broker` is borrowed; -1: there are no routes. So is `proc`: a /proc in which callers are known by the numbers
+    /// that they have here.
+    CallListener(Descriptor listener, const std::vector<JailRoute>& routes, int broker, bool connections, int proc);
 
     /// What to wait for, and what to do once that is ready.
     std::array<pollfd, 3> wanted() const;
@@ -67,6 +68,7 @@ class CallListener {
     const std::vector<JailRoute>* routes_ = nullptr;
     int broker_ = -1;
     bool connections_ = false;
+    int proc_ = -1;
     std::uint64_t nextDial_ = 1;
     std::vector<Waiting> waiting_;
     std::map<std::uint32_t, Count> calls_;

@@ -63,6 +63,26 @@ int KernelCgroupFiles::list(const std::string& path, std::vector<std::string>& n
 
 bool KernelCgroupFiles::exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
+int KernelCgroupFiles::opened(const std::string& path, int flags) {
+    Descriptor& file = open_[{path, flags}];
+    if (!file) file = openPath(AT_FDCWD, path, flags);
+    return file.get();
+}
+
+int KernelCgroupFiles::writeAgain(const std::string& path, std::string_view text) {
+    const int file = opened(path, O_WRONLY);
+    return file >= 0 && ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) ? 0 : errno;
+}
+
+int KernelCgroupFiles::readAgain(const std::string& path, std::string& text) {
+    const int file = opened(path, O_RDONLY);
+    char buffer[8192];
+    const ssize_t got = file < 0 ? -1 : ::pread(file, buffer, sizeof buffer, 0);
+    if (got < 0) return errno;
+    text.assign(buffer, static_cast<std::size_t>(got));
+    return 0;
+}
+
 Cgroups::Cgroups(CgroupFiles& files, std::string root, std::string_view ownCgroups, std::string name)
     : files_(files), root_(std::move(root)), own_(splitWords(ownCgroups, "\n")), name_(std::move(name)) {}
 
@@ -258,17 +278,18 @@ std::string Cgroups::oldMemoryDirectory() const {
 
 std::optional<std::uint64_t> Cgroups::number(const std::string& path) const {
     std::string text;
-    if (files_.read(path, text) != 0) return std::nullopt;
+    if (files_.readAgain(path, text) != 0) return std::nullopt;
     return parseNumber(text);
 }
 
 std::optional<std::uint64_t> Cgroups::keyed(const std::string& path, std::string_view key) const {
     std::string text;
-    if (files_.read(path, text) != 0) return std::nullopt;
+    if (files_.readAgain(path, text) != 0) return std::nullopt;
     return keyedNumber(text, key);
 }
 
 void Cgroups::holdOpen() {
+    files_.letGo();  // known by other paths from here on
     const auto hold = [this](const std::string& directory, std::string& access) {
         held_.push_back(openPath(AT_FDCWD, directory, O_PATH | O_DIRECTORY));
         if (held_.back()) access = descriptorPath(held_.back().get());
@@ -307,13 +328,14 @@ CgroupCounters Cgroups::counters() const {
 
 void Cgroups::resetPeaks() {
     const std::string memory = oldDirectory("memory");
-    if (!memory.empty()) files_.write(memory + "/memory.max_usage_in_bytes", "0");
+    if (!memory.empty()) files_.writeAgain(memory + "/memory.max_usage_in_bytes", "0");
     memoryFloor_ = memory_ == Enforcer::kCgroupV2 ? number(unifiedAccess_ + "/memory.peak").value_or(0) : 0;
     taskFloor_ = tasks_ == Enforcer::kNone ? 0 : number(tasksDirectory() + "/pids.peak").value_or(0);
 }
 
 bool Cgroups::remove() {
     held_.clear();
+    files_.letGo();
     std::erase_if(old_, [&](const Old& old) {
         const int error = files_.removeDirectory(old.directory);
         return error == 0 || error == ENOENT;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plugins/isolation/jail/attempt.h"
@@ -24,6 +26,11 @@ class CgroupFiles {
     virtual int read(const std::string& path, std::string& text) = 0;
     virtual int list(const std::string& path, std::vector<std::string>& names) = 0;
     virtual bool exists(const std::string& path) = 0;
+    /// Of files that are asked for again and again, from wherever the paths are no longer in view: once opened they
+    /// stay so, until letGo().
+    virtual int writeAgain(const std::string& path, std::string_view text) { return write(path, text); }
+    virtual int readAgain(const std::string& path, std::string& text) { return read(path, text); }
+    virtual void letGo() {}
 };
 
 class KernelCgroupFiles final : public CgroupFiles {
@@ -34,6 +41,15 @@ class KernelCgroupFiles final : public CgroupFiles {
     int read(const std::string& path, std::string& text) override;
     int list(const std::string& path, std::vector<std::string>& names) override;
     bool exists(const std::string& path) override;
+    int writeAgain(const std::string& path, std::string_view text) override;
+    int readAgain(const std::string& path, std::string& text) override;
+    void letGo() override { open_.clear(); }
+
+  private:
+    /// Below 0 with errno: it cannot be opened.
+    int opened(const std::string& path, int flags);
+
+    std::map<std::pair<std::string, int>, Descriptor> open_;
 };
 
 /// What the kernel has counted for a sandbox.

@@ -107,7 +107,11 @@ class HostViewBuilder {
 
     Attempt hide(const std::string& path) {
         const Descriptor place = lookInside(root_.get(), path);
-        if (!place) return errno == ENOENT || errno == ENOTDIR ? Attempt() : failure("hide", path);
+        if (!place && errno != ENOENT && errno != ENOTDIR) return failure("hide", path);
+        if (!place) {
+            view_.absent.push_back(path);
+            return std::nullopt;
+        }
         struct stat info {};
         if (::fstat(place.get(), &info) != 0) return failure("hide", path);
         Descriptor cover;

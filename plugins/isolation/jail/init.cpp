@@ -194,8 +194,19 @@ class Init {
         if (auto failed = dieWithSupervisor()) return failed;
         if (auto failed = applyProcessLimits(plan_.limits)) return failed;
         if (auto failed = plan_.setup.system ? keepPackageCapabilities() : dropPrivileges()) return failed;
+        // What waits for its sandbox has nothing left to do then but to be kept to its places.
+        if (plan_.ahead) {
+            if (auto failed = install()) return failed;
+            return restrictByLandlock(awaitPlaces());
+        }
         if (auto failed = restrictByLandlock(plan_.writable)) return failed;
         return install();
+    }
+
+    std::vector<std::string> awaitPlaces() const {
+        const std::optional<JailFrame> frame = receiveFrame(plan_.channel);
+        if (!frame || frame->kind != JailMessage::kPlaces) ::_exit(1);  // nobody needs us any more
+        return splitWords(frame->body, std::string_view("\0", 1));
     }
 
     // What can be had without namespaces and before the command is known; the rest is confineTo().
@@ -263,11 +274,11 @@ class Init {
 
     // Of all that the supervisor holds (the engine's socket, layers of the workspace, control groups) nothing stays.
     void closeInherited() {
-        const std::array<int, 3> kept = {plan_.channel, proc_.get(), mounts_.get()};
+        const std::array<int, 4> kept = {plan_.channel, proc_.get(), mounts_.get(), plan_.held};
         for (unsigned first = 3; first != 0;) {
             unsigned next = ~0U;
             for (const int fd : kept)
-                if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) < next)
+                if (fd >= 0 && static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) < next)
                     next = static_cast<unsigned>(fd);
             if (next > first) ::close_range(first, next == ~0U ? ~0U : next - 1, 0);
             first = next == ~0U ? 0 : next + 1;

@@ -19,7 +19,7 @@ namespace gradus {
 /// What pid 1 of a sandbox needs to know before there is a command. Descriptors are the supervisor's, inherited by the
 /// clone. The command comes over the channel as a frame: kRun with its three descriptors. Pid 1 answers kStarted (with
 /// its /proc, its mount namespace and, where the filter is watched, what listens to it), kFailed or kEnded; kStop asks
-/// the command to end.
+/// the command to end. One that is `ahead` of its sandbox gets its own /proc ready and waits for kPlaces first.
 struct InitPlan {
     const JailSetup& setup;
     const std::vector<std::string>& writable;
@@ -30,6 +30,8 @@ struct InitPlan {
     std::vector<int> taskFiles;  ///< control groups to join by writing 0
     int channel = -1;            ///< to the supervisor
     Watched watched{};           ///< what `filter` asks of a listener
+    int held = -1;               ///< stays open as long as anything inside is left
+    bool ahead = false;          ///< the supervisor's mount namespace is ours as well
 };
 
 /// Both sides are one program, so these travel as they lie in memory. Times are bootNanos(): the supervisor may be

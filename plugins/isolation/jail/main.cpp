@@ -6,6 +6,7 @@
 //
 // It is started by exec, never by fork of the threaded engine; it is single-threaded and throws nothing.
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,5 +31,6 @@ int main(int count, char** words) {
     ::umask(022);
     // The engine may die while we write to it; that is seen as the end of the stream, not as a signal.
     ::signal(SIGPIPE, SIG_IGN);
-    return gradus::Supervisor(gradus::kJailControlDescriptor).serve();
+    const bool holds = ::fcntl(gradus::kJailHeldDescriptor, F_GETFD) >= 0;
+    return gradus::Supervisor(gradus::kJailControlDescriptor, holds ? gradus::kJailHeldDescriptor : -1).serve();
 }

@@ -43,6 +43,8 @@ enum class JailMessage : std::uint32_t {
     kListeners = 32,  ///< jail: one listening socket per route, in their order, in one or more frames
     kDial = 33,       ///< jail: somebody wants to connect there
     kDialed = 34,     ///< engine: what came of it
+    // Between the supervisor and pid 1 (init.h).
+    kPlaces = 48,  ///< supervisor: the sandbox's places are there, and these may be written below
 };
 
 struct JailOverlay {

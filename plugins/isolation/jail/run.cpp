@@ -62,6 +62,7 @@ Attempt openRunTools(const Cgroups& cgroups, Enforcer memoryBy, RunTools& tools)
     if (!directory.empty()) tools.unified = openPath(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
     if (!directory.empty() && !tools.unified) return failure("cgroup", directory);
     tools.counted = cgroups.counters();
+    tools.proc = openPath(AT_FDCWD, "/proc", O_PATH | O_DIRECTORY);
     if (memoryBy == Enforcer::kCgroupV2) {
         tools.memoryEvents = openPath(AT_FDCWD, directory + "/memory.events", O_RDONLY);
         char ignored[512];
@@ -85,6 +86,24 @@ SupervisedRun::~SupervisedRun() {
     if (init_ < 0 || reaped_) return;
     kill();
     while (::waitpid(init_, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+Attempt SupervisedRun::startAhead() {
+    plan_.ahead = true;
+    return start();
+}
+
+bool SupervisedRun::isAlive() const {
+    pollfd event{pidfd_.get(), POLLIN, 0};
+    return ::poll(&event, 1, 0) == 0;
+}
+
+// If it is gone already, that is seen when the command is to be run.
+void SupervisedRun::giveSandbox(const std::vector<std::string>& writable, int scratch) {
+    context_.scratch = scratch;
+    std::string places;
+    for (const std::string& path : writable) places.append(path).push_back('\0');
+    sendFrame(channel_.get(), JailMessage::kPlaces, places);
 }
 
 Attempt SupervisedRun::start() {
@@ -126,8 +145,9 @@ bool SupervisedRun::finish() {
 
 // The old call where it is enough: container runtimes refuse clone3, because they cannot look into it.
 pid_t SupervisedRun::cloneInit() {
-    const std::uint64_t flags =
-        plan_.setup.bare ? CLONE_PIDFD : CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_PIDFD;
+    std::uint64_t flags = CLONE_PIDFD;
+    if (!plan_.setup.bare) flags |= CLONE_NEWPID | CLONE_NEWIPC;
+    if (!plan_.setup.bare && !plan_.ahead) flags |= CLONE_NEWNS;
     int pidfd = -1;
     long pid = 0;
     if (!context_.tools.unified) {
@@ -244,7 +264,7 @@ void SupervisedRun::onStarted(JailFrame& frame) {
     listening_ = frame.descriptors.size() > 2;
     if (listening_)
         calls_ = CallListener(std::move(frame.descriptors[2]), plan_.setup.routes, context_.broker,
-                              plan_.watched.connections);
+                              plan_.watched.connections, context_.tools.proc.get());
     started_ = true;
     startNanos_ = started.nanos;
     armTimers();

@@ -23,6 +23,7 @@ struct RunTools {
     Descriptor unified;                 ///< directory of the unified one
     Descriptor memoryEvents;            ///< ready when memory ran out
     Descriptor memoryControl;
+    Descriptor proc;         ///< the supervisor's own /proc, in whatever mount namespace it is
     CgroupCounters counted;  ///< when the last run had ended
 };
 Attempt openRunTools(const Cgroups& cgroups, Enforcer memoryBy, RunTools& tools);
@@ -49,6 +50,11 @@ class SupervisedRun {
 
     /// Makes pid 1, which confines itself and waits for the command.
     Attempt start();
+    /// Makes pid 1 ahead of its sandbox, in the mount namespace that is to become the sandbox's: this one.
+    Attempt startAhead();
+    bool isAlive() const;
+    /// The sandbox of one that was made ahead is there.
+    void giveSandbox(const std::vector<std::string>& writable, int scratch);
     /// Gives it the command, as the engine sent it.
     void give(const JailFrame& frame, const JailRun& command, const std::vector<int>& stdio);
     /// Sees the command to its end. False if the engine went away meanwhile.

@@ -18,14 +18,14 @@ namespace gradus {
 
 namespace {
 
-constexpr const char* kSharedMemory = "/dev/shm";
-/// Where fuse-overlayfs shows the copy of the system, in the staging namespace only.
-constexpr const char* kSystem = "/system";
-
 Attempt enter(const Descriptor& mountNamespace) {
     if (::setns(mountNamespace.get(), CLONE_NEWNS) != 0) return failure("namespaces", "enter");
     return std::nullopt;
 }
+
+constexpr const char* kSharedMemory = "/dev/shm";
+/// Where fuse-overlayfs shows the copy of the system, in the staging namespace only.
+constexpr const char* kSystem = "/system";
 
 /// One thing to put at one place. Sorted by target, a directory comes before what lies in it, so that the narrower
 /// rule always covers the broader one.
@@ -48,11 +48,10 @@ class Builder {
     Builder(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton)
         : setup_(setup), rootless_(rootless), view_(view), skeleton_(skeleton) {}
 
-    Attempt build() {
+    Attempt build(Descriptor room) {
         if (auto failed = refuseNestedMounts(setup_, view_.mounts)) return failed;
         if (auto failed = makeMounts()) return failed;
-        if (auto failed = enter(view_.stem)) return failed;
-        if (::unshare(CLONE_NEWNS) != 0) return failure("namespaces", "sandbox");
+        if (auto failed = room ? enter(room) : enterRoom(view_, room)) return failed;
         root_ = openPath(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
         for (Placement& placement : placements_)
             if (auto failed = place(placement)) return failed;
@@ -92,10 +91,13 @@ class Builder {
     }
 
     // The stem's cover is read-only for good, and lies below whatever a plan puts over it: in both cases it is made
-    // again.
+    // again. What the host did not have when the stem was made needs no cover, unless a plan brings it along; a host
+    // that came to have it has another stem (jail_pool.h).
     bool isHiddenAlready(const std::string& path) const {
-        const auto& hidden = view_.hidden;
-        if (std::find(hidden.begin(), hidden.end(), path) == hidden.end()) return false;
+        const auto has = [&](const std::vector<std::string>& paths) {
+            return std::find(paths.begin(), paths.end(), path) != paths.end();
+        };
+        if (!has(view_.hidden) && !has(view_.absent)) return false;
         const auto related = [&](const auto& entry) {
             return liesBeneath(entry.target, path) || liesBeneath(path, entry.target);
         };
@@ -397,12 +399,23 @@ class Builder {
 
 }  // namespace
 
-Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton) {
-    return Builder(setup, rootless, view, skeleton).build();
+Attempt enterRoom(const HostView& view, Descriptor& room) {
+    if (auto failed = enter(view.stem)) return failed;
+    if (::unshare(CLONE_NEWNS) != 0) return failure("namespaces", "sandbox");
+    room = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
+    if (!room) return failure("namespaces", "sandbox");
+    return std::nullopt;
+}
+
+Attempt leaveRoom(const HostView& view) { return enter(view.staging); }
+
+Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Descriptor room,
+                      Skeleton& skeleton) {
+    return Builder(setup, rootless, view, skeleton).build(std::move(room));
 }
 
 Attempt dropSkeleton(const HostView& view, Skeleton& skeleton) {
-    if (auto failed = enter(view.staging)) return failed;
+    if (auto failed = leaveRoom(view)) return failed;
     if (skeleton.scratch) {
         const std::string scratch = std::string(kWorkshop) + "/scratch";
         if (::umount2(scratch.c_str(), MNT_DETACH) != 0) return failure("detach", "scratch");

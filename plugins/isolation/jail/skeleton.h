@@ -25,6 +25,7 @@ struct HostView {
     Descriptor stem;     ///< namespace
     std::vector<MountPoint> mounts;
     std::vector<std::string> hidden;  ///< what is already hidden in the stem
+    std::vector<std::string> absent;  ///< what was to be hidden there and does not exist
 };
 
 /// One sandbox's tree: the stem and its own places. The scratch tmpfs, sized by the disk limit, holds everything a
@@ -41,9 +42,14 @@ struct Skeleton {
 /// Called once, in a mount namespace of our own. `rootless`: we are inside a user namespace of our own.
 Attempt buildHostView(const std::vector<std::string>& hidden, bool rootless, HostView& view);
 
-/// Adds what `setup` names. Called in the staging namespace, where buildHostView and dropSkeleton end; afterwards this
-/// process lives in the sandbox's mount namespace.
-Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton);
+/// A copy of the stem for the next sandbox, in which this process lives afterwards. Its descriptor is `room`.
+Attempt enterRoom(const HostView& view, Descriptor& room);
+/// Back to the staging namespace.
+Attempt leaveRoom(const HostView& view);
+
+/// Adds what `setup` names, in `room` if there is one. Called in the staging namespace, where buildHostView and
+/// dropSkeleton end; afterwards this process lives in the sandbox's mount namespace.
+Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Descriptor room, Skeleton& skeleton);
 
 /// Back to the staging namespace; what buildSkeleton made is gone.
 Attempt dropSkeleton(const HostView& view, Skeleton& skeleton);

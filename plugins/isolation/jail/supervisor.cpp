@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -63,10 +64,17 @@ bool isUntouched(const Descriptor& interfaces) {
     return at != std::string::npos && splitWords(std::string_view(table).substr(at + 3), " \n").front() == "0";
 }
 
+bool scratchHoldsDisk(const JailSetup& setup) {
+    return !setup.bare && std::all_of(setup.overlays.begin(), setup.overlays.end(),
+                                      [](const JailOverlay& overlay) { return overlay.upper.empty(); });
+}
+
 // Connections are looked at in a network of the sandbox's own; refused calls everywhere.
 Watched watchedBy(const JailSetup& setup) { return {true, !setup.bare && !setup.hostNetwork}; }
 
 }  // namespace
+
+Supervisor::Supervisor(int control, int held) : control_(control), held_(held), rootless_(!isMachineRoot()) {}
 
 int Supervisor::serve() {
     while (true) {
@@ -147,7 +155,6 @@ void Supervisor::makeRules(const JailSetup& setup) {
 }
 
 Attempt Supervisor::checkIdentity(const JailSetup& setup) {
-    rootless_ = !isMachineRoot();
     if (setup.system) return std::nullopt;  // root of its own user namespace, whoever that is outside
     if (rootless_ && (setup.uid != ::geteuid() || setup.gid != ::getegid()))
         return failure("identity", "an ordinary user can run commands only as itself", EPERM);
@@ -158,6 +165,7 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
     if (const std::optional<std::string> reason = objection(setup)) return failure("plan", *reason, EINVAL);
     if (host_ && setup.hostNetwork != setup_.hostNetwork) return failure("plan", "another network than before", EINVAL);
     if (host_ && setup.system) return failure("plan", "a copy of the system needs a jail of its own", EINVAL);
+    if (next_ && !fitsNext(setup)) dropNext();
     makeRules(setup);
     setup_ = setup;
     if (auto failed = checkIdentity(setup)) return failed;
@@ -167,7 +175,27 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
         if (auto failed = enterHost()) return failed;
     if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
     if (auto failed = openNetwork()) return failed;
-    return buildSkeleton(setup_, rootless_, *host_, skeleton_);
+    return buildSkeleton(setup_, rootless_, *host_, std::move(room_), skeleton_);
+}
+
+// What pid 1 was made with, or has done already, is what this plan says as well.
+bool Supervisor::fitsNext(const JailSetup& setup) const {
+    const bool isSame = setup.uid == setup_.uid && setup.gid == setup_.gid && setup.limits == setup_.limits &&
+                        setup.deniedCalls == setup_.deniedCalls && !setup.bare && setup.routes.empty() &&
+                        scratchHoldsDisk(setup) == scratchHoldsDisk(setup_);
+    return isSame && next_->isAlive();
+}
+
+// While nobody waits: a good part of what a command costs is the same for every sandbox.
+void Supervisor::makeNext() {
+    if (enterRoom(*host_, room_)) return dropNext();
+    next_ = makeRun();
+    if (next_->startAhead()) dropNext();
+}
+
+void Supervisor::dropNext() {
+    next_.reset();
+    room_.reset();
 }
 
 // The listening sockets are the broker's from then on: what is accepted there is passed on outside, where we are not.
@@ -204,11 +232,6 @@ Attempt Supervisor::enterHost() {
     return std::nullopt;
 }
 
-bool Supervisor::scratchHoldsDisk() const {
-    return !setup_.bare && std::all_of(setup_.overlays.begin(), setup_.overlays.end(),
-                                       [](const JailOverlay& overlay) { return overlay.upper.empty(); });
-}
-
 // Who holds a limit that no control group holds.
 Enforcer Supervisor::standIn(LimitName name) const {
     switch (name) {
@@ -219,7 +242,7 @@ Enforcer Supervisor::standIn(LimitName name) const {
         case LimitName::kTasks:
             return (setup_.uid != 0 || rootless_) && !setup_.bare ? Enforcer::kRlimit : Enforcer::kNone;
         case LimitName::kDisk:
-            if (scratchHoldsDisk()) return Enforcer::kTmpfs;
+            if (scratchHoldsDisk(setup_)) return Enforcer::kTmpfs;
             if (setup_.diskBacked) return Enforcer::kBacking;
             return setup_.bare ? Enforcer::kNone : Enforcer::kWatch;
         case LimitName::kWallTime:
@@ -272,13 +295,14 @@ Attempt Supervisor::holdLimits() {
     // Pages of the scratch space are charged as memory: room for both, or the disk limit would be an early death. Where
     // the memory limit is insisted on, the death is what was asked for.
     const bool exact = memory && memory->required;
-    const std::uint64_t scratch = disk && scratchHoldsDisk() && !exact ? disk->value : 0;
+    const std::uint64_t scratch = disk && scratchHoldsDisk(setup_) && !exact ? disk->value : 0;
     if (!tools_ || setup_.limits != cgroupLimits_ || scratch != cgroupScratch_) {
         cgroupLimits_ = setup_.limits;
         cgroupScratch_ = scratch;
         makeGroups(readText("/proc/self/cgroup").value_or(""));
         if (isShortOfGroups(true) && rootless_ && !setup_.userManager.empty()) askForScope();
         cgroups_->holdOpen();
+        cgroups_->resetPeaks();  // opens, while its path is in view, what is reset before every run
         tools_ = std::make_unique<RunTools>();
         if (auto failed = openRunTools(*cgroups_, cgroups_->enforcer(LimitName::kMemory), *tools_)) return failed;
     }
@@ -322,7 +346,7 @@ ProcessLimits Supervisor::processLimits() const {
 
 std::unique_ptr<SupervisedRun> Supervisor::makeRun() {
     const InitPlan plan{setup_, skeleton_.writable, filter_, *masks_, processLimits(), rootless_, {},
-                        -1,     watchedBy(setup_)};
+                        -1,     watchedBy(setup_),  held_};
     const RunContext context{control_,      *cgroups_,       *tools_, enforcers_, skeleton_.scratch.get(),
                              broker_.get(), skeleton_.uppers};
     return std::make_unique<SupervisedRun>(context, plan);
@@ -330,9 +354,24 @@ std::unique_ptr<SupervisedRun> Supervisor::makeRun() {
 
 void Supervisor::answerPrepare() {
     if (prepared_) return;
-    prepared_ = makeRun();
+    if (next_) {
+        prepared_ = std::move(next_);
+        prepared_->giveSandbox(skeleton_.writable, skeleton_.scratch.get());
+        procIsOurs_ = false;
+        return;
+    }
     // A fault shows when the command is to be run.
-    if (prepared_->start()) prepared_.reset();
+    static_cast<void>(prepare());
+}
+
+Attempt Supervisor::prepare() {
+    // The one made ahead has covered /proc for all in this namespace.
+    if (!procIsOurs_ && ::umount2("/proc", MNT_DETACH) != 0) return failure("detach", "/proc");
+    procIsOurs_ = true;
+    prepared_ = makeRun();
+    Attempt failed = prepared_->start();
+    if (failed) prepared_.reset();
+    return failed;
 }
 
 // A terminal of the sandbox's own: the command has one end as its three descriptors, the engine gets the other.
@@ -361,14 +400,11 @@ bool Supervisor::answerRun(JailFrame& frame) {
         sendFailure(failure("plan", *reason, EINVAL));
         return true;
     }
-    if (!prepared_) {
-        prepared_ = makeRun();
-        if (const auto failed = prepared_->start()) {
-            prepared_.reset();
+    if (!prepared_)
+        if (const auto failed = prepare()) {
             sendFailure(*failed);
             return true;
         }
-    }
     const std::unique_ptr<SupervisedRun> current = std::move(prepared_);
     std::vector<Descriptor> ends;
     std::vector<int> stdio;
@@ -397,11 +433,15 @@ bool Supervisor::answerReset() {
     if (!host_) return false;
     if (auto failed = dropSkeleton(*host_, skeleton_)) return false;
     if (setup_.hostNetwork || setup_.system || !setup_.routes.empty() || !isUntouched(interfaces_)) return false;
-    return sendFrame(control_, JailMessage::kIdle, {});
+    procIsOurs_ = true;
+    if (!sendFrame(control_, JailMessage::kIdle, {})) return false;
+    makeNext();
+    return !leaveRoom(*host_);
 }
 
 void Supervisor::cleanUp() {
     prepared_.reset();
+    dropNext();
     tools_.reset();
     skeleton_.fuse.end();
     // Groups are removed by their path, which only the host's tree has.

@@ -23,7 +23,8 @@ namespace gradus {
 /// the host, control groups of the same limits) is kept between them. The supervisor lives outside of what it confines.
 class Supervisor {
   public:
-    explicit Supervisor(int control) : control_(control) {}
+    /// `held`: what stays open as long as anything of a sandbox is left; -1: nothing.
+    Supervisor(int control, int held);
 
     /// Serves the engine to the end of the stream; the program's exit status.
     int serve();
@@ -34,6 +35,7 @@ class Supervisor {
     bool answerExpect(const JailFrame& frame);
     bool answerRun(JailFrame& frame);
     void answerPrepare();
+    Attempt prepare();
     bool answerReset();
     Attempt setUp(const JailSetup& setup);
     Attempt expect(const JailSetup& setup);
@@ -48,16 +50,19 @@ class Supervisor {
     void askForScope();
     Attempt checkLimits() const;
     Enforcer standIn(LimitName name) const;
-    bool scratchHoldsDisk() const;
     ProcessLimits processLimits() const;
     std::unique_ptr<SupervisedRun> makeRun();
+    bool fitsNext(const JailSetup& setup) const;
+    void makeNext();
+    void dropNext();
     std::vector<int> makeTerminal(const JailRun& run, std::vector<Descriptor>& ends);
     void sendFailure(const Failure& failed) const;
     void cleanUp();
 
     int control_;
+    int held_;
     JailSetup setup_;
-    bool rootless_ = false;
+    bool rootless_;
     bool built_ = false;
     KernelCgroupFiles files_;
     std::unique_ptr<Cgroups> cgroups_;
@@ -73,6 +78,10 @@ class Supervisor {
     std::vector<sock_filter> filter_;
     std::optional<ProcMasks> masks_;
     std::unique_ptr<SupervisedRun> prepared_;
+    /// Pid 1 of the sandbox after this one, should that be of the same kind, and the mount namespace it waits in.
+    std::unique_ptr<SupervisedRun> next_;
+    Descriptor room_;
+    bool procIsOurs_ = true;  ///< /proc here is not that of a run which is over
 };
 
 }  // namespace gradus

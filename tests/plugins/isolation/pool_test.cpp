@@ -137,6 +137,82 @@ TEST_F(Pooled, WhatIsAlwaysHiddenStaysSoWhenItIsReplaced) {
     EXPECT_EQ(second.out.text(), "0\n") << describe(second);
 }
 
+TEST_F(Pooled, WhatIsToBeHiddenIsSoFromTheMomentItIsThere) {
+    if (!isRoot()) GTEST_SKIP() << "only root can mount";
+    const HostProject project(someone());
+    const fs::path place = "/etc/security";
+    if (!fs::is_directory(place)) GTEST_SKIP() << "there is no " << place;
+    ASSERT_EQ(::mount("none", place.c_str(), "tmpfs", 0, "size=64k"), 0);
+    std::ofstream(place / "other") << "x";
+    for (int round = 0; round < 5; ++round) {
+        EXPECT_EQ(runPooled(project, shell("ls /etc/security")).out.text(), "other\n");
+        // In the same step of the file system's clock as what came before, perhaps.
+        std::ofstream(place / "opasswd") << "a secret\n";
+        EXPECT_EQ(runPooled(project, shell("wc -c < /etc/security/opasswd")).out.text(), "0\n");
+        fs::remove(place / "opasswd");
+    }
+    ::umount(place.c_str());
+}
+
+/// What one sandbox after another of a pool shows of who is pid 1 in it.
+class AheadOfItsSandbox : public Pooled {
+  protected:
+    /// Pid 1 as the host numbers it.
+    pid_t run(const std::string& script, const Limits& limits = {}) {
+        pid_t init = 0;
+        Command command = shell(script);
+        command.started = [&](pid_t pid) { init = pid; };
+        last_ = runPooled(project_, command, limits);
+        return init;
+    }
+    /// Runs something, and says who waits in the idle jail after that.
+    pid_t waitingAfterARun() {
+        const pid_t first = run("true");
+        for (int attempt = 0; attempt < 500; ++attempt) {
+            for (const pid_t jail : pidsOf(::getpid()))
+                for (const pid_t init : pidsOf(jail))
+                    if (init != first) return init;
+            ::usleep(10'000);
+        }
+        ADD_FAILURE() << "nobody waits";
+        return -1;
+    }
+
+    HostProject project_{someone()};
+    Outcome last_;
+};
+
+TEST_F(AheadOfItsSandbox, PidOneWaitsForASandboxOfTheSameKind) {
+    const pid_t next = waitingAfterARun();
+    EXPECT_EQ(run("ls /tmp; cat /proc/1/comm; cat /proc/self/comm; ls -d " + project_.path().native()), next);
+    EXPECT_EQ(last_.out.text(), "gradus-jail\ncat\n" + project_.path().native() + "\n") << describe(last_);
+}
+
+TEST_F(AheadOfItsSandbox, IsNotUsedWhereTheLimitsAreOthers) {
+    const pid_t next = waitingAfterARun();
+    EXPECT_NE(run("true", limitsOf({{LimitName::kOpenFiles, 64}})), next);
+    EXPECT_EQ(last_.verdict, Verdict::kOk) << describe(last_);
+    EXPECT_NE(::kill(next, 0), 0) << "it is still there";
+}
+
+TEST_F(AheadOfItsSandbox, WhoWasKilledMeanwhileIsReplaced) {
+    const pid_t next = waitingAfterARun();
+    ASSERT_EQ(::kill(next, SIGKILL), 0);
+    ::usleep(50'000);
+    EXPECT_NE(run("echo here"), next);
+    EXPECT_EQ(last_.out.text(), "here\n") << describe(last_);
+}
+
+TEST_F(AheadOfItsSandbox, LaterCommandsSeeOnlyTheirOwnProcesses) {
+    waitingAfterARun();
+    const auto sandbox = pool_->open(workspaceOf(project_), {}, Network::kNone, someone());
+    for (int i = 0; i < 3; ++i) {
+        const Outcome outcome =
+            sandbox->run(shell("cat /proc/1/comm; set -- /proc/[0-9]*; echo $#; mount | grep -c proc"));
+        EXPECT_TRUE(outcome.out.text().starts_with("gradus-jail\n2\n")) << describe(outcome);
+    }
+}
+
 TEST_F(Pooled, KeepsNoMoreThanItMay) {
     const HostProject project(someone());
     pool_ = std::make_unique<NamespacesBackend>(NamespacesConfig{.jail = GRADUS_JAIL, .pooled = 2}, clock_);
