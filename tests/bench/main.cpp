@@ -38,6 +38,7 @@ constexpr Section kSections[] = {
     {"network", [](const Settings&) { gradus::bench::benchNetwork(GRADUS_JAIL); }},
     {"kept", [](const Settings&) { gradus::bench::benchKept(GRADUS_JAIL); }},
     {"promotion", [](const Settings&) { gradus::bench::benchPromotion(GRADUS_JAIL); }},
+    {"queue", [](const Settings&) { gradus::bench::benchQueue(GRADUS_JAIL); }},
     {"writer", [](const Settings&) { gradus::bench::benchWriter(); }},
     {"release", [](const Settings&) { gradus::bench::benchRelease(); }},
     {"audit", [](const Settings& settings) { gradus::bench::benchAudit(settings.events); }},

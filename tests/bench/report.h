@@ -66,6 +66,7 @@ void benchHarvest();
 void benchNetwork(const std::string& jail);
 void benchKept(const std::string& jail);
 void benchPromotion(const std::string& jail);
+void benchQueue(const std::string& jail);
 void benchWriter();
 void benchRelease();
 
