@@ -16,7 +16,7 @@
 namespace gradus {
 
 inline constexpr std::uint32_t kJailMagic = 0x4c4a4447;  // "GDJL"
-inline constexpr std::uint32_t kJailVersion = 6;
+inline constexpr std::uint32_t kJailVersion = 7;
 inline constexpr std::uint32_t kJailFrameCap = 8U << 20;
 inline constexpr std::size_t kJailHeaderBytes = 16;
 inline constexpr std::size_t kMostRoutes = 128;

@@ -33,6 +33,8 @@ suites() {
     grep -E "^(${GRADUS_VM_SUITES:-[a-z]+}) " <<TABLE
 root 0 $root_session 1200 - isolation_tests *
 user $user $session 1200 - isolation_tests *
+pooled 0 $root_session 1200 GRADUS_TEST_POOL=3 isolation_tests *
+waiting $user $session 1200 GRADUS_TEST_POOL=3 isolation_tests *
 delegated $user $delegated 600 - isolation_tests $about_groups
 manager 0 $root_session 300 - with_user_manager $about_manager
 process 0 $root_session 600 GRADUS_TEST_BACKEND=process isolation_tests $about_process
@@ -210,6 +212,8 @@ words() {
     case $1 in
         root) echo root ;;
         user) echo 'an ordinary user' ;;
+        pooled) echo 'root, jails that go from sandbox to sandbox' ;;
+        waiting) echo 'an ordinary user, such jails' ;;
         delegated) echo 'one with a part of the hierarchy' ;;
         manager) echo 'one with a systemd of its own' ;;
         process) echo 'root, the process backend' ;;
