@@ -22,14 +22,6 @@ class Room : public SandboxProgramTest {
     std::map<std::string, std::string> diff(const std::string& sandbox) {
         return kindsOf(gradusJson({"sandbox", "diff", sandbox})["data"]);
     }
-    /// A file out here that this test's user owns.
-    fs::path outside(const std::string& name, std::string_view bytes) {
-        const fs::path path = scratch / "outside" / name;
-        writeBytes(path, bytes);
-        if (GetParam() == As::kOrdinaryUser)
-            start({"chown", "-R", "41235:41235", (scratch / "outside").native()})->wait();
-        return path;
-    }
 };
 INSTANTIATE_TEST_SUITE_P(Users, Room, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
 
