@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "plugins/isolation/loop_image.h"
+#include "stages/sandbox/image_in_use.h"
 #include "stages/sandbox/layer_entries.h"
 #include "stages/sandbox/layer_tree.h"
 #include "store/model/digest.h"
@@ -131,21 +132,30 @@ std::optional<ImageMount> Layers::imageOf(std::int64_t layer) const {
     return ImageMount{image, place(layer) / "disk", true};
 }
 
-FileDescriptor Layers::open(std::int64_t layer, Access access) const {
-    if (const auto image = imageOf(layer)) return openLoopImage(image->file, access == Access::kRead);
-    return openDirectory(place(layer));
+OpenLayer Layers::open(std::int64_t layer, Access access) const {
+    const auto image = imageOf(layer);
+    if (!image) return OpenLayer(openDirectory(place(layer)));
+    if (access == Access::kBeside)
+        if (auto shared = openImageInUse(image->file)) return OpenLayer(std::move(*shared));
+    return OpenLayer(openLoopImage(image->file, access != Access::kWrite));
 }
 
-FileDescriptor Layers::openUpper(std::int64_t layer) const {
-    return openDirectory(open(layer, Access::kRead).get(), "upper");
-}
+FileDescriptor OpenLayer::upper() const { return openDirectory(get(), "upper"); }
+FileDescriptor OpenLayer::work() const { return openDirectory(get(), "work"); }
+void OpenLayer::renewWork() const { removeContents(work().get()); }
 
-std::optional<FileDescriptor> Layers::openPart(std::int64_t layer, const fs::path& target) const {
-    const FileDescriptor content = open(layer, Access::kRead);
-    FileDescriptor upper(::openat(content.get(), ("parts/" + partName(target) + "/upper").c_str(),
+std::optional<FileDescriptor> OpenLayer::part(const fs::path& target) const {
+    FileDescriptor upper(::openat(get(), ("parts/" + partName(target) + "/upper").c_str(),
                                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!upper) return std::nullopt;
     return upper;
+}
+
+std::vector<FileDescriptor> OpenLayer::uppers() const {
+    std::vector<FileDescriptor> all;
+    all.push_back(upper());
+    for (const std::string& name : partsOf(get())) all.push_back(openDirectory(get(), "parts/" + name + "/upper"));
+    return all;
 }
 
 std::uint64_t Layers::size(std::int64_t layer) const {
@@ -180,7 +190,7 @@ void Layers::make(std::int64_t layer, const fs::path& model) const { make(layer,
 
 void Layers::make(std::int64_t layer, int model) const {
     begin(layer);
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     madeDirectory(content.get(), "work");
     copyLook(model, madeDirectory(content.get(), "upper").get(), Marks::kLeave);
     finish(layer);
@@ -195,7 +205,7 @@ void Layers::makeBounded(std::int64_t layer, int model, std::uint64_t bytes) con
 
 void Layers::makeFrom(std::int64_t layer, int memory) const {
     begin(layer);
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     madeDirectory(content.get(), "work");
     copyTree(memory, madeDirectory(content.get(), "upper").get());
     finish(layer);
@@ -203,7 +213,7 @@ void Layers::makeFrom(std::int64_t layer, int memory) const {
 
 void Layers::makeFrom(std::int64_t layer, const ChangeLayer& change, const Objects& objects) const {
     begin(layer);
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     madeDirectory(content.get(), "work");
     writeChangeLayer(change, objects, madeDirectory(content.get(), "upper").get());
     finish(layer);
@@ -218,12 +228,12 @@ bool Layers::makeFrom(std::int64_t layer, const PinPlan& plan) const {
 }
 
 void Layers::makePart(std::int64_t layer, const fs::path& target, int memory) const {
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     copyTree(memory, openDirectory(beginPart(content.get(), partName(target)).get(), "upper").get());
 }
 
 void Layers::makePart(std::int64_t layer, const fs::path& target, const FileDescriptor& model) const {
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     const std::string place = "parts/" + partName(target);
     if (::faccessat(content.get(), (place + "/upper").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         removeContents(openDirectory(content.get(), place + "/work").get());
@@ -231,11 +241,6 @@ void Layers::makePart(std::int64_t layer, const fs::path& target, const FileDesc
     }
     const FileDescriptor part = beginPart(content.get(), partName(target));
     copyLook(model.get(), openDirectory(part.get(), "upper").get(), Marks::kLeave);
-}
-
-void Layers::renewWork(std::int64_t layer) const {
-    const FileDescriptor content = open(layer, Access::kWrite);
-    removeContents(openDirectory(content.get(), "work").get());
 }
 
 void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) const {
@@ -246,7 +251,7 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     std::vector<FileDescriptor> uppers;
     std::map<std::string, std::vector<FileDescriptor>> parts;
     for (const std::int64_t layer : layers) {
-        const FileDescriptor content = open(layer, Access::kRead);
+        const OpenLayer content = open(layer, Access::kRead);
         uppers.push_back(openDirectory(content.get(), "upper"));
         for (const std::string& name : partsOf(content.get()))
             parts[name].push_back(openDirectory(content.get(), "parts/" + name + "/upper"));

@@ -235,9 +235,11 @@ void Sandboxes::Inside::squashIfDeep(const HeldSandbox& held) {
 
 Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptions& options) {
     HarvestSource source;
+    std::vector<OpenLayer> chain;
     std::vector<FileDescriptor> open;
     for (const LayerRecord& layer : held.chain) {
-        open.push_back(layers().openUpper(layer.id));
+        chain.push_back(layers().open(layer.id, Layers::Access::kRead));
+        open.push_back(chain.back().upper());
         source.layers.push_back(open.back().get());
     }
     source.base = baseOf(held.record, held.project);
@@ -252,8 +254,8 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     source.notOurs = plan.notOurs;
     const auto partsOf = [&](std::size_t part) {
         std::vector<int> found;
-        for (const LayerRecord& layer : held.chain) {
-            auto upper = layers().openPart(layer.id, plan.workspace.overlays.at(part).target);
+        for (const OpenLayer& layer : chain) {
+            auto upper = layer.part(plan.workspace.overlays.at(part).target);
             if (!upper) continue;
             open.push_back(std::move(*upper));
             found.push_back(open.back().get());

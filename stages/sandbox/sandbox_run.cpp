@@ -450,7 +450,7 @@ void usePart(const Layers& layers, const HeldSandbox& held, const fs::path& name
     std::vector<fs::path> lowers;
     FileDescriptor model;
     for (std::size_t i = 1; i < held.chain.size(); ++i)
-        if (auto part = layers.openPart(held.chain[i].id, name)) {
+        if (auto part = layers.open(held.chain[i].id, Layers::Access::kRead).part(name)) {
             lowers.push_back(layers.part(held.chain[i].id, name) / "upper");
             if (!model) model = std::move(*part);
         }
@@ -497,7 +497,8 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& want
         Overlay& overlay = plan.workspace.overlays.at(part);
         usePart(inside_->layers(), held, overlay.target, overlay);
     }
-    ServicesAround services(*inside_, command, clone, plan);
+    ServicesAround services(*inside_, command, clone, plan,
+                            [&] { return inside_->treeOf(held, Layers::Access::kRead).tree; });
     for (const auto& [part, name] : services.parts())
         usePart(inside_->layers(), held, name, plan.workspace.overlays.at(part));
     useImages(inside_->layers(), held, plan.workspace);
