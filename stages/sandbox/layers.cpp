@@ -260,8 +260,21 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     mergeTrees(uppers, madeDirectory(merged.get(), "upper").get());
     for (const auto& [name, sources] : parts)
         mergeTrees(sources, openDirectory(beginPart(merged.get(), name).get(), "upper").get());
+    if (const auto base = baseOf(layers.back()))
+        copyTree(openDirectory(*base).get(), madeDirectory(merged.get(), "base").get());
     // The layers it is made of may be deleted afterwards: that must not reach the disk first.
     if (::syncfs(merged.get()) != 0) fail("sync", target);
+}
+
+void Layers::makeBase(std::int64_t layer, const fs::path& directory, const std::set<std::string>& leftOut) const {
+    makeDirectory(place(layer) / "base");
+    copyTree(openDirectory(directory).get(), openDirectory(place(layer) / "base").get(), leftOut);
+}
+
+std::optional<fs::path> Layers::baseOf(std::int64_t layer) const {
+    const fs::path base = place(layer) / "base";
+    if (!fs::is_directory(fs::symlink_status(base))) return std::nullopt;
+    return base;
 }
 
 void Layers::stageNext(std::int64_t below, int memory) const {

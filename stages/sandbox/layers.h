@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,12 @@ class Layers {
     void merge(const std::vector<std::int64_t>& layers, std::int64_t host) const;
     /// Puts what merge() built in its place. Does nothing if it is there already.
     void placeMerged(std::int64_t host, std::int64_t layer) const;
+
+    /// A bottom layer may bring what it lies on with it: a copy of a directory that is not the project.
+    void makeBase(std::int64_t layer, const std::filesystem::path& directory,
+                  const std::set<std::string>& leftOut) const;
+    /// Where that is; nothing if the layer lies on the project.
+    std::optional<std::filesystem::path> baseOf(std::int64_t layer) const;
 
     /// What was written in memory over the layer `below`, as the layer that will lie on it.
     void stageNext(std::int64_t below, int memory) const;

@@ -86,9 +86,8 @@ std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, c
         all.remove(held.record.layer);
     }
     const std::optional<std::int64_t> under = held.chain.front().below;
-    const FileDescriptor model = under
-                                     ? all.openUpper(*under)
-                                     : openFile(baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    const FileDescriptor model =
+        under ? all.openUpper(*under) : openFile(groundOf(held).base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     all.makeBounded(held.record.layer, model.get(), wanted);
     return below;
 }

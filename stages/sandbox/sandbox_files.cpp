@@ -261,8 +261,8 @@ Error Sandboxes::Inside::explained(const Error& error, const Files& files) {
     struct statvfs disk {};
     // The file system keeps some blocks for its own.
     constexpr std::uint64_t kNoRoom = std::uint64_t{256} << 10;
-    const bool isFull = ::fstatvfs(files.open.own.get(), &disk) == 0 &&
-                        (disk.f_bavail * disk.f_frsize < kNoRoom || disk.f_favail == 0);
+    const bool isFull =
+        ::fstatvfs(files.open.own.get(), &disk) == 0 && (disk.f_bavail * disk.f_frsize < kNoRoom || disk.f_favail == 0);
     const std::int64_t sandbox = files.held.record.id;
     if (!isFull || !layers().imageOf(files.held.record.layer)) return error;
     return Error(error.code(), "{}: {} has no more room within its disk limit", error.what(), sandboxHandle(sandbox))
@@ -365,11 +365,12 @@ FilePlace Sandboxes::where(std::int64_t sandbox, const fs::path& inside, const C
     const Names names = namesOf(inside);
     if (Covered(planClone(inside_->cloneRequest(project.path, atTheTop)), project.path).holds(names))
         return {FilePlace::Where::kHidden, {}, {}};
-    const fs::path base = inside_->baseOf(record, project);
-    const auto entry = inside_->openTree(chain, base, Layers::Access::kBeside).tree.find(names);
+    const Inside::Ground ground = inside_->groundOf(record, project, chain);
+    const auto entry = inside_->openTree(chain, ground.base, Layers::Access::kBeside).tree.find(names);
     if (!entry) return {};
     const std::string type(fileTypeName(entry->info.st_mode));
-    if (entry->layer == chain.size()) return {FilePlace::Where::kBase, base / pathOf(names), type};
+    if (entry->layer == chain.size())
+        return {ground.stands ? FilePlace::Where::kFrozen : FilePlace::Where::kBase, ground.base / pathOf(names), type};
     const std::int64_t layer = chain[entry->layer].id;
     if (inside_->layers().imageOf(layer)) return {FilePlace::Where::kImage, {}, type};
     return {entry->layer == 0 ? FilePlace::Where::kOwn : FilePlace::Where::kFrozen,

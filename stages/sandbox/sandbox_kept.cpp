@@ -46,8 +46,11 @@ MaterialisedCommit Sandboxes::Inside::pinned(const fs::path& project, const std:
     return tree;
 }
 
-fs::path Sandboxes::Inside::baseOf(const SandboxRecord& record, const ProjectIdentity& project) const {
-    return record.commit ? pinned(project.path, *record.commit).tree : project.path;
+Sandboxes::Inside::Ground Sandboxes::Inside::groundOf(const SandboxRecord& record, const ProjectIdentity& project,
+                                                      const std::vector<LayerRecord>& chain) {
+    if (auto own = layers().baseOf(chain.back().id)) return {std::move(*own), true};
+    if (record.commit) return {pinned(project.path, *record.commit).tree, true};
+    return {project.path, false};
 }
 
 HeldSandbox Sandboxes::Inside::hold(std::int64_t sandbox, const Patience& patience) {
@@ -89,7 +92,7 @@ void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const H
         if (layer->below)
             all.make(layer->id, all.openUpper(*layer->below).get());
         else
-            all.make(layer->id, baseOf(held.record, held.project));
+            all.make(layer->id, groundOf(held).base);
     }
 }
 
@@ -202,9 +205,9 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
         }
     });
     const Layers& all = inside_->layers();
-    const FileDescriptor model =
-        draft.below ? all.openUpper(*draft.below)
-                    : openFile(inside_->baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    const FileDescriptor model = draft.below
+                                     ? all.openUpper(*draft.below)
+                                     : openFile(inside_->groundOf(held).base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (next != held.record.layer) all.make(next, model.get());
     for (const SandboxRecord& fork : forks) all.make(fork.layer, model.get());
     inside_->squashIfDeep(held);
@@ -242,9 +245,10 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
         open.push_back(chain.back().upper());
         source.layers.push_back(open.back().get());
     }
-    source.base = baseOf(held.record, held.project);
+    const Ground ground = groundOf(held);
+    source.base = ground.base;
     source.since = held.record.since;
-    source.pinned = held.record.commit.has_value();
+    source.pinned = ground.stands;
     if (source.pinned) source.repository = held.project.path;
     CommandRequest nothing;
     nothing.system = held.record.system;

@@ -438,11 +438,12 @@ Limits withinLifetime(Limits limits, Milliseconds lifetime) {
     return limits;
 }
 
-void useLayers(const Layers& layers, const HeldSandbox& held, const fs::path& base, CloneRequest& clone) {
+void useLayers(const Layers& layers, const HeldSandbox& held, const Sandboxes::Inside::Ground& ground,
+               CloneRequest& clone) {
     clone.upper = layers.upper(held.record.layer);
     clone.work = layers.work(held.record.layer);
     for (std::size_t i = 1; i < held.chain.size(); ++i) clone.lowers.push_back(layers.upper(held.chain[i].id));
-    if (!clone.lowers.empty() || held.record.commit) clone.lowers.push_back(base);
+    if (!clone.lowers.empty() || ground.stands) clone.lowers.push_back(ground.base);
 }
 
 // What belongs to the project and lies elsewhere has its part in every layer that was written to.
@@ -489,7 +490,7 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& want
     HeldSandbox held = inside_->hold(sandbox, patience);
     const std::optional<std::uint64_t> bound = inside_->boundLayers(held, command, limits);
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
-    useLayers(inside_->layers(), held, inside_->baseOf(held.record, held.project), clone);
+    useLayers(inside_->layers(), held, inside_->groundOf(held), clone);
     ClonePlan plan = planClone(clone);
     // A sync of the whole file system after every command would take as long as others keep the disk busy.
     plan.workspace.overlays.at(plan.projectOverlay).disposable = true;
@@ -633,10 +634,10 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     services.addTo(report);
     takeOutputs(outputs, tree, *open, plan.projectOverlay, inside_->objects(), report);
     unfinished.isFinished();
-    // A kept sandbox lies on the project itself, so only a tree that does is kept.
+    // What stands on a base that several share goes with it.
     if (command.keepFailed.count() > 0 && isFailure(report.execution) && !command.cancel.stop_requested() &&
-        tree.directory == project.path && tree.leftOut.empty() && tree.base == nullptr) {
-        report.keptAs = inside_->keepFailed(record, open->upper(plan.projectOverlay), report, command.keepFailed);
+        tree.base == nullptr) {
+        report.keptAs = inside_->keepFailed(record, tree, open->upper(plan.projectOverlay), report, command.keepFailed);
         if (report.keptAs) {
             layer.stay();
             open->close();

@@ -106,7 +106,12 @@ struct Sandboxes::Inside {
     /// Those in `known` were looked at under the same lock.
     void makeWhole(const std::vector<LayerRecord>& chain, const HeldSandbox& held, const std::set<std::int64_t>& known);
     /// What its bottom layer lies on.
-    std::filesystem::path baseOf(const SandboxRecord& record, const ProjectIdentity& project) const;
+    struct Ground {
+        std::filesystem::path base;
+        bool stands = false;  ///< it is not the project, and does not move with it
+    };
+    Ground groundOf(const SandboxRecord& record, const ProjectIdentity& project, const std::vector<LayerRecord>& chain);
+    Ground groundOf(const HeldSandbox& held) { return groundOf(held.record, held.project, held.chain); }
     MaterialisedCommit pinned(const std::filesystem::path& project, const std::string& commit) const;
     /// Puts the sandbox's own layer into an image where a disk limit is to be held, so that all of its layers together
     /// stay within it; a limit that was given once stays until another is. Gives what the layers below it hold. Nothing
@@ -148,7 +153,7 @@ struct Sandboxes::Inside {
     };
     OpenTree openTree(const std::vector<LayerRecord>& chain, const std::filesystem::path& base, Layers::Access access);
     OpenTree treeOf(const HeldSandbox& held, Layers::Access access) {
-        return openTree(held.chain, baseOf(held.record, held.project), access);
+        return openTree(held.chain, groundOf(held).base, access);
     }
     struct Files;
     /// The sandbox held, with what its layers show and who its files belong to.
@@ -160,8 +165,8 @@ struct Sandboxes::Inside {
     void writeFiles(const Files& files, const std::function<void(const LayerWriter&)>& work);
     Error explained(const Error& error, const Files& files);
     /// Of a failed command over a tree: its sandbox, as it was left, as a kept one. Nothing if it is too much to keep.
-    std::optional<std::int64_t> keepFailed(const SandboxRecord& record, int upper, const ExecutionReport& report,
-                                           Milliseconds lifetime);
+    std::optional<std::int64_t> keepFailed(const SandboxRecord& record, const ResultingTree& tree, int upper,
+                                           const ExecutionReport& report, Milliseconds lifetime);
 
     void reap(CollectReport& report);
     void loseExecutions(CollectReport& report);
