@@ -68,15 +68,19 @@ std::vector<std::int64_t> numbersIn(const fs::path& directory, char letter) {
 }
 
 // A chain of layers is looked at before every use, so this is one call to open and one to read.
-std::optional<std::string> markIn(const fs::path& layer) {
-    const FileDescriptor file(
-        ::open((layer / "mark").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+std::optional<std::string> wordIn(const fs::path& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     struct stat info {};
     if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
     char text[kMostMark];
     const ssize_t size = ::read(file.get(), text, sizeof text);
-    if (size < 0) fail("read", layer / "mark");
+    if (size < 0) fail("read", path);
     return std::string(text, static_cast<std::size_t>(size));
+}
+
+void putWord(const fs::path& path, std::string_view text) {
+    const FileDescriptor file = openFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    writeAll(file.get(), text, path);
 }
 
 std::string flawOf(const fs::path& path, bool ours) {
@@ -180,10 +184,18 @@ void Layers::begin(std::int64_t layer) const {
 }
 
 // The mark comes last: a layer that has it was made to the end.
-void Layers::finish(std::int64_t layer) const {
-    const fs::path path = place(layer) / "mark";
-    const FileDescriptor file = openFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
-    writeAll(file.get(), mark(layer), path);
+void Layers::finish(std::int64_t layer) const { putWord(place(layer) / "mark", mark(layer)); }
+
+void Layers::setLimit(std::int64_t layer, std::uint64_t bytes) const {
+    putWord(place(layer) / "limit", std::to_string(bytes));
+}
+
+std::optional<std::uint64_t> Layers::limitOf(std::int64_t layer) const {
+    const auto text = wordIn(place(layer) / "limit");
+    std::uint64_t bytes = 0;
+    if (!text || std::from_chars(text->data(), text->data() + text->size(), bytes).ec != std::errc())
+        return std::nullopt;
+    return bytes;
 }
 
 void Layers::make(std::int64_t layer, const fs::path& model) const { make(layer, openDirectory(model).get()); }
@@ -196,8 +208,9 @@ void Layers::make(std::int64_t layer, int model) const {
     finish(layer);
 }
 
-void Layers::makeBounded(std::int64_t layer, int model, std::uint64_t bytes) const {
+void Layers::makeBounded(std::int64_t layer, int model, std::uint64_t bytes, std::uint64_t limit) const {
     begin(layer);
+    setLimit(layer, limit);
     makeDirectory(place(layer) / "disk");
     makeLoopImage(place(layer) / "image", bytes, root_ / "images");
     make(layer, model);
@@ -303,7 +316,7 @@ std::string Layers::ownFlaw(std::int64_t layer) const {
     const bool bounded = isRegular(path / "image");
     for (const char* name : {bounded ? "disk" : "upper", bounded ? "disk" : "work"})
         if (std::string found = flawOf(path / name, false); !found.empty()) return found;
-    const auto text = markIn(path);
+    const auto text = wordIn(path / "mark");
     if (!text) return (path / "mark").native() + " is gone";
     return *text == mark(layer) ? "" : path.native() + " is another layer than it should be";
 }

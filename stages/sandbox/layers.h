@@ -66,8 +66,9 @@ class Layers {
     /// was half made is finished.
     void make(std::int64_t layer, const std::filesystem::path& model) const;
     void make(std::int64_t layer, int model) const;
-    /// The same in an image of its own, of which it cannot hold more than `bytes`.
-    void makeBounded(std::int64_t layer, int model, std::uint64_t bytes) const;
+    /// The same in an image of its own, of which it cannot hold more than `bytes`, so that all together keep to
+    /// `limit`.
+    void makeBounded(std::int64_t layer, int model, std::uint64_t bytes, std::uint64_t limit) const;
     void renewWork(std::int64_t layer) const { open(layer, Access::kWrite).renewWork(); }
     /// A layer with what was written in memory.
     void makeFrom(std::int64_t layer, int memory) const;
@@ -82,6 +83,10 @@ class Layers {
     void merge(const std::vector<std::int64_t>& layers, std::int64_t host) const;
     /// Puts what merge() built in its place. Does nothing if it is there already.
     void placeMerged(std::int64_t host, std::int64_t layer) const;
+
+    /// What all layers down from this one may hold together, as somebody once said; nothing if nobody did.
+    std::optional<std::uint64_t> limitOf(std::int64_t layer) const;
+    void setLimit(std::int64_t layer, std::uint64_t bytes) const;
 
     /// A bottom layer may bring what it lies on with it: a copy of a directory that is not the project.
     void makeBase(std::int64_t layer, const std::filesystem::path& directory,

@@ -143,6 +143,7 @@ SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name
 
 void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Patience& patience) {
     const HeldSandbox held = inside_->hold(sandbox, patience);
+    const auto limit = inside_->limitOf(held.chain);
     const auto snapshot =
         inside_->read([&](const Records& records) { return records.sandboxes().snapshot(sandbox, name); });
     if (!snapshot)
@@ -160,6 +161,8 @@ void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Pat
         next = writer.records().sandbox(sandbox)->layer;
     });
     inside_->layers().make(next, inside_->layers().openUpper(snapshot->layer).get());
+    // A limit is the sandbox's, and not of what was in it.
+    if (limit) inside_->layers().setLimit(next, *limit);
     inside_->layers().discard(dropped);
 }
 
@@ -230,6 +233,7 @@ void Sandboxes::Inside::squashIfDeep(const HeldSandbox& held) {
             fmt::format("sandbox s{} has {} layers, which could not be merged: {}", sandbox, frozen.size(), e.what()));
         return;
     }
+    if (const auto limit = limitOf(chain)) layers().setLimit(record.layer, *limit);
     std::int64_t merged = 0;
     write([&](SandboxWriter& writer, Writer&) { merged = writer.squash(sandbox); });
     layers().placeMerged(record.layer, merged);

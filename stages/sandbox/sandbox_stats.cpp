@@ -142,6 +142,7 @@ SandboxStats Sandboxes::stats(std::int64_t sandbox) {
             return newest.empty() || newest.front().state != ExecutionState::kRunning ? std::nullopt
                                                                                       : std::optional(newest.front());
         });
+    if (!inside_->layers().isWhole(record.layer)) return stats;  // nothing was ever written to it
     for (const FileDescriptor& upper : inside_->layers().open(record.layer, Layers::Access::kBeside).uppers())
         stats.diskBytes += bytesBelow(upper.get(), 0);
     return stats;

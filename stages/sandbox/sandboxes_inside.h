@@ -117,6 +117,8 @@ struct Sandboxes::Inside {
     /// stay within it; a limit that was given once stays until another is. Gives what the layers below it hold. Nothing
     /// where no image can hold it: it is watched then, unless disk-limit is demanded, which throws Error.
     std::optional<std::uint64_t> boundLayers(HeldSandbox& held, const CommandRequest& command, Limits& limits);
+    /// The disk limit that was given to the sandbox last; nothing if none ever was.
+    std::optional<std::uint64_t> limitOf(const std::vector<LayerRecord>& chain);
     /// Merges the frozen layers into one where there are too many.
     void squashIfDeep(const HeldSandbox& held);
     Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);

@@ -129,6 +129,29 @@ TEST_P(DiskLimitTest, SnapshotsAndForksStayWithinIt) {
     expectNothingLeft();
 }
 
+TEST_P(DiskLimitTest, GivenOnceItStays) {
+    if (isOrdinary()) GTEST_SKIP() << "only root's layers are bounded";
+    const std::string sandbox = made();
+    const std::string tooMuch = "head -c 20000000 /dev/zero > much";
+    EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "before"}).exit, 0);
+    EXPECT_EQ(exec(sandbox, "head -c 2000000 /dev/zero > first", {"--disk", "12M"})["verdict"], "ok");
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_EQ(exec(sandbox, "echo " + std::to_string(i) + " > round")["verdict"], "ok");
+        EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "round-" + std::to_string(i)}).exit, 0);
+    }
+    const std::string fork = gradusJson({"sandbox", "fork", sandbox})["data"]["sandboxes"][0]["id"];
+    EXPECT_EQ(gradus({"sandbox", "restore", sandbox, "before"}).exit, 0);
+    for (const std::string& one : {sandbox, fork}) {
+        const Json run = exec(one, tooMuch);
+        EXPECT_EQ(run["verdict"], "limit") << run.dump(1);
+        EXPECT_EQ(diskOf(run)["value"], 12 * kMebibyte) << one;
+        EXPECT_EQ(diskOf(run)["enforced_by"], "backing") << one;
+    }
+    EXPECT_EQ(exec(sandbox, tooMuch, {"--disk", "40M"})["verdict"], "ok");
+    EXPECT_EQ(diskOf(exec(sandbox, "true"))["value"], 40 * kMebibyte) << "until another is given";
+    expectNothingLeft();
+}
+
 TEST_P(DiskLimitTest, ManyTinyFilesMeetItToo) {
     GRADUS_CASES("FS20");
     if (isOrdinary()) GTEST_SKIP() << "only root's layers are bounded";
