@@ -138,6 +138,22 @@ TEST_P(Services, AKeptSandboxGoesOnWithItsDataAndForksHaveTheirOwn) {
     EXPECT_EQ(say("two", "z"), "abxy") << "what a kept one lies on is not collected";
 }
 
+// As root its layers lie in an image: what `prepare` is to see lies there as well.
+TEST_P(Services, ASandboxWithADiskLimitHasThemOverWhatWasChangedInIt) {
+    file("server.py", kServer);
+    file("seed", "seeded;");
+    rulesOf("[sandbox]\nservices = [\"db\"]\n" + std::string(kOwnServer));
+    ASSERT_EQ(gradus({"sandbox", "new", "--name", "one"}).exit, 0);
+    const auto run = [&](const std::string& script) {
+        const Ended ended = gradus({"sandbox", "exec", "one", "--disk", "16M", "--", "sh", "-c", script});
+        EXPECT_EQ(ended.exit, 0) << ended.err;
+        return ended.out;
+    };
+    EXPECT_EQ(run(ask("a") + "; printf 'changed inside;' > seed"), "seeded;");
+    EXPECT_EQ(run(ask("b")), "changed inside;") << "an input changed, so its data was made anew";
+    EXPECT_EQ(run(ask("c")), "changed inside;b");
+}
+
 TEST_P(Services, ChecksHaveThem) {
     file("server.py", kServer);
     file("seed", "seeded;");

@@ -37,7 +37,8 @@ const Words kShell{"bash", "--norc", "--noprofile"};
 
 // Says when it has the terminal for the first time, and when it has it again: keys that come before that are the
 // shell's.
-constexpr const char* kJob = "sh -c 'trap \"echo ba\\ck\" CONT; echo be\"\"gun; while :; do sleep 0.1; done'\r";
+// It starts no program after that: a shell that is about to (vfork) cannot be stopped before its child has begun.
+constexpr const char* kJob = "sh -c 'trap \"echo ba\\ck\" CONT; sleep 60 & echo be\"\"gun; while :; do wait; done'\r";
 
 TEST_P(AtATerminal, AShellHasOneOfItsOwnAndItsExitCodeIsPassedThrough) {
     auto person = tryAt(kShell);
