@@ -34,7 +34,7 @@ TEST_P(Racing, KilledAtAnyMomentGcFindsAllThatIsLeft) {
     const HostCounts counts = countHost();
     const std::string before = fingerprint();
     std::map<std::string, int> killed;
-    for (const int millis : {0, 5, 15, 30, 60, 100, 160, 250, 400, 700}) {
+    for (const int millis : {0, 5, 15, 30, 60, 100, 160, 250, 400, 700, 1500, 2500}) {
         const auto running = startRace({"--check", "sleep 0.1; sh test.sh", fix,
                                         "soon=sleep 0.2; sed -i 's/ - / + /' sum.sh", "slow=sleep 61.5151", "-j3"});
         ::usleep(static_cast<useconds_t>(millis) * 1000);

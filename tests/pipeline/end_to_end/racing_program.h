@@ -29,7 +29,7 @@ class Racing : public ClimbingProgram {
     }
 
     std::unique_ptr<Running> startRace(Words words) {
-        words.insert(words.begin(), {GRADUS_PROGRAM, "race"});
+        words.insert(words.begin(), {program(), "race"});
         return startCommand(words);
     }
     static void awaitSaid(const Running& running, const std::string& text) {
