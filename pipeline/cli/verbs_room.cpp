@@ -12,6 +12,7 @@
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/sandbox_views.h"
 #include "pipeline/cli/sandbox_words.h"
+#include "pipeline/cli/shell_word.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "store/model/handle.h"
@@ -173,6 +174,8 @@ constexpr std::array kPlaceFaces{
     PlaceFace{FilePlace::Where::kBase, "base", "unchanged: this is the project's own file"},
     PlaceFace{FilePlace::Where::kFrozen, "frozen", "in a layer that a snapshot or a fork froze; do not write to it"},
     PlaceFace{FilePlace::Where::kOwn, "own", "the sandbox's own; read it here, write with `gradus sandbox put`"},
+    PlaceFace{FilePlace::Where::kImage, "image",
+              "in the image that holds the sandbox to its disk limit: it has no path on this machine"},
 };
 
 Result path(Service& service, Context& context) {
@@ -181,15 +184,19 @@ Result path(Service& service, Context& context) {
     const FilePlace place = service.sandboxes().where(record.id, inside, viewOf(service, record));
     const PlaceFace& face = *std::find_if(kPlaceFaces.begin(), kPlaceFaces.end(),
                                           [&](const PlaceFace& row) { return row.where == place.where; });
+    const std::string handle = sandboxHandle(record.id);
     Result result;
-    result.data = {{"sandbox", {{"id", sandboxHandle(record.id)}}},
+    result.data = {{"sandbox", {{"id", handle}}},
                    {"where", face.word},
                    {"path", place.path.empty() ? Json() : Json(place.path.native())},
                    {"type", place.type.empty() ? Json() : Json(place.type)}};
     if (place.path.empty()) {
         result.exit = Exit::kFailed;
-        result.problem = Problem{std::string(face.word), fmt::format("{}: {}", printable(inside), face.text),
-                                 "see what is there: gradus sandbox exec " + sandboxHandle(record.id) + " -- ls"};
+        result.problem =
+            Problem{std::string(face.word), fmt::format("{}: {}", printable(inside), face.text),
+                    place.where == FilePlace::Where::kImage
+                        ? fmt::format("copy it out: gradus sandbox get {} {} -", handle, printable(shellWord(inside)))
+                        : fmt::format("see what is there: gradus sandbox exec {} -- ls", handle)};
         return result;
     }
     if (!context.json && context.host.terminal().errIsTerminal) context.progress.text(std::string(face.text));

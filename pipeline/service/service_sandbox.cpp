@@ -159,7 +159,7 @@ SandboxRecord Service::reopen(const std::string& execution, const std::optional<
     const auto left = writingIfThere() != nullptr ? sandboxes().leftBy(handle->number) : std::nullopt;
     if (!left)
         throw Error(ErrorCode::kNotFound, "nothing was kept of {}", execution)
-            .hint("only failed checks on the work tree are kept, as long as the policy's `keep-failed` says");
+            .hint("before checks that said no are kept, the newest eight, as long as the policy's `keep-failed` says");
     const fs::path project = sandboxes().view(left->id).project;
     return sandboxes()
         .fork(left->id, 1, {name.value_or("reopened-" + execution)}, {}, sandboxLifetime(project))

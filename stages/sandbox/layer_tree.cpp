@@ -51,7 +51,8 @@ ReadDirectory openFar(int root, const std::string& path) {
 
 class TreeCopy {
   public:
-    TreeCopy(int source, int target) : source_(source), target_(target), entries_(target) {}
+    TreeCopy(int source, int target, const std::set<std::string>& leftOut)
+        : source_(source), target_(target), leftOut_(leftOut), entries_(target) {}
 
     void run() {
         copy(source_, target_, "", 0);
@@ -70,6 +71,7 @@ class TreeCopy {
   private:
     void copy(int from, int to, const std::string& path, int depth) {
         for (const std::string& name : namesIn(from)) {
+            if (leftOut_.contains(joined(path, name))) continue;
             const struct stat info = statBelow(from, name);
             if (!S_ISDIR(info.st_mode)) {
                 entries_.copy(from, to, name, joined(path, name));
@@ -92,6 +94,7 @@ class TreeCopy {
 
     int source_;
     int target_;
+    const std::set<std::string>& leftOut_;
     EntryCopier entries_;
     std::vector<std::string> far_;
 };
@@ -192,8 +195,8 @@ class Removal {
 
 }  // namespace
 
-void copyTree(int source, int target) {
-    TreeCopy(source, target).run();
+void copyTree(int source, int target, const std::set<std::string>& leftOut) {
+    TreeCopy(source, target, leftOut).run();
     copyLook(source, target, Marks::kLeave);
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "store/file.h"
@@ -17,8 +19,8 @@ enum class Marks { kCarry, kLeave };
 void copyLook(int source, int target, Marks marks);
 
 /// Everything below `source` into the empty directory `target`, with the overlay's marks of deletion and replacement,
-/// hard links, holes and times. `source` may get modes that let us read it.
-void copyTree(int source, int target);
+/// hard links, holes and times. `source` may get modes that let us read it. `leftOut` are paths below it.
+void copyTree(int source, int target, const std::set<std::string>& leftOut = {});
 
 /// What an overlay of the layers (topmost first) would show over any base, as one layer in the empty `target`. Files
 /// are hard links to the layers', which nobody writes any more. Throws Error where they nest deeper than kDeepest.

@@ -67,9 +67,8 @@ std::vector<std::string> namesOf(const fs::path& inside) {
     return names;
 }
 
-LayeredTree::LayeredTree(const std::vector<fs::path>& layers) {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-        root_.push_back({i, openFile(layers[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW)});
+LayeredTree::LayeredTree(std::vector<FileDescriptor> layers) {
+    for (std::size_t i = 0; i < layers.size(); ++i) root_.push_back({i, std::move(layers[i])});
 }
 
 std::optional<LayeredTree::Entry> LayeredTree::step(const Directory& directory, const std::string& name) {
@@ -112,12 +111,6 @@ std::vector<std::string> LayeredTree::names(const Directory& directory) {
         if (step(directory, name)) shown.push_back(name);
     return shown;
 }
-
-LayerWriter::LayerWriter(const LayeredTree& tree, const fs::path& top, const fs::path& work, const FileOwner& owner)
-    : tree_(tree),
-      top_(openFile(top, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)),
-      work_(openFile(work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)),
-      owner_(owner) {}
 
 // Where the name was deleted in this layer, what lies below must not come back with the directory.
 FileDescriptor LayerWriter::openIn(int top, const LayeredTree::Directory* shown, const std::string& name,

@@ -20,8 +20,8 @@ std::vector<std::string> namesOf(const std::filesystem::path& inside);
 /// Nobody may be writing to the layers but through this.
 class LayeredTree {
   public:
-    /// Topmost first; the last is the base.
-    explicit LayeredTree(const std::vector<std::filesystem::path>& layers);
+    /// Directories, topmost first; the last is the base.
+    explicit LayeredTree(std::vector<FileDescriptor> layers);
 
     /// One directory of one layer.
     struct Piece {
@@ -63,8 +63,8 @@ struct FileOwner {
 class LayerWriter {
   public:
     /// `top` is that layer's directory, `work` an empty one beside it; both on one file system.
-    LayerWriter(const LayeredTree& tree, const std::filesystem::path& top, const std::filesystem::path& work,
-                const FileOwner& owner);
+    LayerWriter(const LayeredTree& tree, FileDescriptor top, FileDescriptor work, const FileOwner& owner)
+        : tree_(tree), top_(std::move(top)), work_(std::move(work)), owner_(owner) {}
 
     /// The directory in the topmost layer, made as far as it is missing there. Throws Error(kNotAllowed) where a file
     /// or a link is in the way.

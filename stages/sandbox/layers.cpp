@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "plugins/isolation/loop_image.h"
+#include "stages/sandbox/image_in_use.h"
 #include "stages/sandbox/layer_entries.h"
 #include "stages/sandbox/layer_tree.h"
 #include "store/model/digest.h"
@@ -67,15 +68,19 @@ std::vector<std::int64_t> numbersIn(const fs::path& directory, char letter) {
 }
 
 // A chain of layers is looked at before every use, so this is one call to open and one to read.
-std::optional<std::string> markIn(const fs::path& layer) {
-    const FileDescriptor file(
-        ::open((layer / "mark").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+std::optional<std::string> wordIn(const fs::path& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     struct stat info {};
     if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
     char text[kMostMark];
     const ssize_t size = ::read(file.get(), text, sizeof text);
-    if (size < 0) fail("read", layer / "mark");
+    if (size < 0) fail("read", path);
     return std::string(text, static_cast<std::size_t>(size));
+}
+
+void putWord(const fs::path& path, std::string_view text) {
+    const FileDescriptor file = openFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    writeAll(file.get(), text, path);
 }
 
 std::string flawOf(const fs::path& path, bool ours) {
@@ -131,21 +136,30 @@ std::optional<ImageMount> Layers::imageOf(std::int64_t layer) const {
     return ImageMount{image, place(layer) / "disk", true};
 }
 
-FileDescriptor Layers::open(std::int64_t layer, Access access) const {
-    if (const auto image = imageOf(layer)) return openLoopImage(image->file, access == Access::kRead);
-    return openDirectory(place(layer));
+OpenLayer Layers::open(std::int64_t layer, Access access) const {
+    const auto image = imageOf(layer);
+    if (!image) return OpenLayer(openDirectory(place(layer)));
+    if (access == Access::kBeside)
+        if (auto shared = openImageInUse(image->file)) return OpenLayer(std::move(*shared));
+    return OpenLayer(openLoopImage(image->file, access != Access::kWrite));
 }
 
-FileDescriptor Layers::openUpper(std::int64_t layer) const {
-    return openDirectory(open(layer, Access::kRead).get(), "upper");
-}
+FileDescriptor OpenLayer::upper() const { return openDirectory(get(), "upper"); }
+FileDescriptor OpenLayer::work() const { return openDirectory(get(), "work"); }
+void OpenLayer::renewWork() const { removeContents(work().get()); }
 
-std::optional<FileDescriptor> Layers::openPart(std::int64_t layer, const fs::path& target) const {
-    const FileDescriptor content = open(layer, Access::kRead);
-    FileDescriptor upper(::openat(content.get(), ("parts/" + partName(target) + "/upper").c_str(),
+std::optional<FileDescriptor> OpenLayer::part(const fs::path& target) const {
+    FileDescriptor upper(::openat(get(), ("parts/" + partName(target) + "/upper").c_str(),
                                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!upper) return std::nullopt;
     return upper;
+}
+
+std::vector<FileDescriptor> OpenLayer::uppers() const {
+    std::vector<FileDescriptor> all;
+    all.push_back(upper());
+    for (const std::string& name : partsOf(get())) all.push_back(openDirectory(get(), "parts/" + name + "/upper"));
+    return all;
 }
 
 std::uint64_t Layers::size(std::int64_t layer) const {
@@ -170,24 +184,33 @@ void Layers::begin(std::int64_t layer) const {
 }
 
 // The mark comes last: a layer that has it was made to the end.
-void Layers::finish(std::int64_t layer) const {
-    const fs::path path = place(layer) / "mark";
-    const FileDescriptor file = openFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
-    writeAll(file.get(), mark(layer), path);
+void Layers::finish(std::int64_t layer) const { putWord(place(layer) / "mark", mark(layer)); }
+
+void Layers::setLimit(std::int64_t layer, std::uint64_t bytes) const {
+    putWord(place(layer) / "limit", std::to_string(bytes));
+}
+
+std::optional<std::uint64_t> Layers::limitOf(std::int64_t layer) const {
+    const auto text = wordIn(place(layer) / "limit");
+    std::uint64_t bytes = 0;
+    if (!text || std::from_chars(text->data(), text->data() + text->size(), bytes).ec != std::errc())
+        return std::nullopt;
+    return bytes;
 }
 
 void Layers::make(std::int64_t layer, const fs::path& model) const { make(layer, openDirectory(model).get()); }
 
 void Layers::make(std::int64_t layer, int model) const {
     begin(layer);
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     madeDirectory(content.get(), "work");
     copyLook(model, madeDirectory(content.get(), "upper").get(), Marks::kLeave);
     finish(layer);
 }
 
-void Layers::makeBounded(std::int64_t layer, int model, std::uint64_t bytes) const {
+void Layers::makeBounded(std::int64_t layer, int model, std::uint64_t bytes, std::uint64_t limit) const {
     begin(layer);
+    setLimit(layer, limit);
     makeDirectory(place(layer) / "disk");
     makeLoopImage(place(layer) / "image", bytes, root_ / "images");
     make(layer, model);
@@ -195,7 +218,7 @@ void Layers::makeBounded(std::int64_t layer, int model, std::uint64_t bytes) con
 
 void Layers::makeFrom(std::int64_t layer, int memory) const {
     begin(layer);
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     madeDirectory(content.get(), "work");
     copyTree(memory, madeDirectory(content.get(), "upper").get());
     finish(layer);
@@ -203,7 +226,7 @@ void Layers::makeFrom(std::int64_t layer, int memory) const {
 
 void Layers::makeFrom(std::int64_t layer, const ChangeLayer& change, const Objects& objects) const {
     begin(layer);
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     madeDirectory(content.get(), "work");
     writeChangeLayer(change, objects, madeDirectory(content.get(), "upper").get());
     finish(layer);
@@ -218,12 +241,12 @@ bool Layers::makeFrom(std::int64_t layer, const PinPlan& plan) const {
 }
 
 void Layers::makePart(std::int64_t layer, const fs::path& target, int memory) const {
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     copyTree(memory, openDirectory(beginPart(content.get(), partName(target)).get(), "upper").get());
 }
 
 void Layers::makePart(std::int64_t layer, const fs::path& target, const FileDescriptor& model) const {
-    const FileDescriptor content = open(layer, Access::kWrite);
+    const OpenLayer content = open(layer, Access::kWrite);
     const std::string place = "parts/" + partName(target);
     if (::faccessat(content.get(), (place + "/upper").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         removeContents(openDirectory(content.get(), place + "/work").get());
@@ -231,11 +254,6 @@ void Layers::makePart(std::int64_t layer, const fs::path& target, const FileDesc
     }
     const FileDescriptor part = beginPart(content.get(), partName(target));
     copyLook(model.get(), openDirectory(part.get(), "upper").get(), Marks::kLeave);
-}
-
-void Layers::renewWork(std::int64_t layer) const {
-    const FileDescriptor content = open(layer, Access::kWrite);
-    removeContents(openDirectory(content.get(), "work").get());
 }
 
 void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) const {
@@ -246,7 +264,7 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     std::vector<FileDescriptor> uppers;
     std::map<std::string, std::vector<FileDescriptor>> parts;
     for (const std::int64_t layer : layers) {
-        const FileDescriptor content = open(layer, Access::kRead);
+        const OpenLayer content = open(layer, Access::kRead);
         uppers.push_back(openDirectory(content.get(), "upper"));
         for (const std::string& name : partsOf(content.get()))
             parts[name].push_back(openDirectory(content.get(), "parts/" + name + "/upper"));
@@ -255,8 +273,21 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     mergeTrees(uppers, madeDirectory(merged.get(), "upper").get());
     for (const auto& [name, sources] : parts)
         mergeTrees(sources, openDirectory(beginPart(merged.get(), name).get(), "upper").get());
+    if (const auto base = baseOf(layers.back()))
+        copyTree(openDirectory(*base).get(), madeDirectory(merged.get(), "base").get());
     // The layers it is made of may be deleted afterwards: that must not reach the disk first.
     if (::syncfs(merged.get()) != 0) fail("sync", target);
+}
+
+void Layers::makeBase(std::int64_t layer, const fs::path& directory, const std::set<std::string>& leftOut) const {
+    makeDirectory(place(layer) / "base");
+    copyTree(openDirectory(directory).get(), openDirectory(place(layer) / "base").get(), leftOut);
+}
+
+std::optional<fs::path> Layers::baseOf(std::int64_t layer) const {
+    const fs::path base = place(layer) / "base";
+    if (!fs::is_directory(fs::symlink_status(base))) return std::nullopt;
+    return base;
 }
 
 void Layers::stageNext(std::int64_t below, int memory) const {
@@ -285,7 +316,7 @@ std::string Layers::ownFlaw(std::int64_t layer) const {
     const bool bounded = isRegular(path / "image");
     for (const char* name : {bounded ? "disk" : "upper", bounded ? "disk" : "work"})
         if (std::string found = flawOf(path / name, false); !found.empty()) return found;
-    const auto text = markIn(path);
+    const auto text = wordIn(path / "mark");
     if (!text) return (path / "mark").native() + " is gone";
     return *text == mark(layer) ? "" : path.native() + " is another layer than it should be";
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,27 @@
 #include "store/file.h"
 
 namespace gradus {
+
+/// A layer's directories, whether they lie in an image or not. An image is mounted for as long as this is there, or
+/// anything that was opened through it.
+class OpenLayer {
+  public:
+    explicit OpenLayer(FileDescriptor content) : content_(std::move(content)) {}
+
+    /// What holds `upper`, `work` and `parts`.
+    int get() const { return content_.get(); }
+    FileDescriptor upper() const;
+    FileDescriptor work() const;
+    /// Nothing if the layer has no part of that overlay.
+    std::optional<FileDescriptor> part(const std::filesystem::path& target) const;
+    /// Everything that it has changes in: `upper`, and that of each part.
+    std::vector<FileDescriptor> uppers() const;
+    /// An overlay that need not sync leaves a mark in its work directory, with which it refuses to be mounted again.
+    void renewWork() const;
+
+  private:
+    FileDescriptor content_;
+};
 
 /// The directories of layers (docs/sandboxes.md): made, judged, taken away. What should be there is in the store; this
 /// knows what is. Any number of threads and processes, as long as one layer has one user.
@@ -28,13 +50,11 @@ class Layers {
 
     /// The layer's directories lie in an image, which bounds what it can hold: where to mount it. Only root has such.
     std::optional<ImageMount> imageOf(std::int64_t layer) const;
-    /// What holds `upper`, `work` and `parts`, whether in an image or not. Nobody else may be writing to the layer; a
-    /// writable one of an image must be closed before anybody mounts it.
-    enum class Access { kRead, kWrite };
-    FileDescriptor open(std::int64_t layer, Access access) const;
-    FileDescriptor openUpper(std::int64_t layer) const;
-    /// Nothing if the layer has no part of that overlay.
-    std::optional<FileDescriptor> openPart(std::int64_t layer, const std::filesystem::path& target) const;
+    /// Nobody else may be writing to the layer, but for kBeside: what is there while a command writes. A writable one
+    /// of an image must be closed before anybody mounts it.
+    enum class Access { kRead, kWrite, kBeside };
+    OpenLayer open(std::int64_t layer, Access access) const;
+    FileDescriptor openUpper(std::int64_t layer) const { return open(layer, Access::kRead).upper(); }
     /// Bytes that the layer has on the disk; of an image, what of it is allocated.
     std::uint64_t size(std::int64_t layer) const;
     std::filesystem::path lockFile(std::int64_t sandbox) const;
@@ -46,10 +66,10 @@ class Layers {
     /// was half made is finished.
     void make(std::int64_t layer, const std::filesystem::path& model) const;
     void make(std::int64_t layer, int model) const;
-    /// The same in an image of its own, of which it cannot hold more than `bytes`.
-    void makeBounded(std::int64_t layer, int model, std::uint64_t bytes) const;
-    /// An overlay that need not sync leaves a mark in its work directory, with which it refuses to be mounted again.
-    void renewWork(std::int64_t layer) const;
+    /// The same in an image of its own, of which it cannot hold more than `bytes`, so that all together keep to
+    /// `limit`.
+    void makeBounded(std::int64_t layer, int model, std::uint64_t bytes, std::uint64_t limit) const;
+    void renewWork(std::int64_t layer) const { open(layer, Access::kWrite).renewWork(); }
     /// A layer with what was written in memory.
     void makeFrom(std::int64_t layer, int memory) const;
     /// A layer that shows a tree which does not exist yet, over the directory that the change is about.
@@ -63,6 +83,16 @@ class Layers {
     void merge(const std::vector<std::int64_t>& layers, std::int64_t host) const;
     /// Puts what merge() built in its place. Does nothing if it is there already.
     void placeMerged(std::int64_t host, std::int64_t layer) const;
+
+    /// What all layers down from this one may hold together, as somebody once said; nothing if nobody did.
+    std::optional<std::uint64_t> limitOf(std::int64_t layer) const;
+    void setLimit(std::int64_t layer, std::uint64_t bytes) const;
+
+    /// A bottom layer may bring what it lies on with it: a copy of a directory that is not the project.
+    void makeBase(std::int64_t layer, const std::filesystem::path& directory,
+                  const std::set<std::string>& leftOut) const;
+    /// Where that is; nothing if the layer lies on the project.
+    std::optional<std::filesystem::path> baseOf(std::int64_t layer) const;
 
     /// What was written in memory over the layer `below`, as the layer that will lie on it.
     void stageNext(std::int64_t below, int memory) const;

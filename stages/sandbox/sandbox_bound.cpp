@@ -36,12 +36,19 @@ void checkRoom(const fs::path& state, std::uint64_t wanted) {
 
 }  // namespace
 
+std::optional<std::uint64_t> Sandboxes::Inside::limitOf(const std::vector<LayerRecord>& chain) {
+    for (const LayerRecord& layer : chain)
+        if (const auto limit = layers().limitOf(layer.id)) return limit;
+    return std::nullopt;
+}
+
 std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, const CommandRequest& command,
                                                             Limits& limits) {
     std::optional<Limit>& limit = limits[LimitName::kDisk];
     const Layers& all = layers();
     const auto own = all.imageOf(held.record.layer);
-    if (!limit && !own) return std::nullopt;
+    const auto given = limitOf(held.chain);
+    if (!limit && !given && !own) return std::nullopt;
     if (!isMachineRoot()) {
         if (isDemanded(command))
             throw Error(ErrorCode::kNotAllowed,
@@ -56,7 +63,7 @@ std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, c
     for (const LayerRecord& layer : held.chain)
         if (layer.id != held.record.layer) below += all.size(layer.id);
     const std::uint64_t bound = own ? below + fs::file_size(own->file) : 0;
-    if (!limit) limit = Limit{bound, false};
+    if (!limit) limit = Limit{given.value_or(bound), false};
     if (own && limit->value >= bound && limit->value - bound < kRounding) return below;
     const bool used = held.chain.front().used;
     if (used) below += all.size(held.record.layer);
@@ -86,10 +93,9 @@ std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, c
         all.remove(held.record.layer);
     }
     const std::optional<std::int64_t> under = held.chain.front().below;
-    const FileDescriptor model = under
-                                     ? all.openUpper(*under)
-                                     : openFile(baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    all.makeBounded(held.record.layer, model.get(), wanted);
+    const FileDescriptor model =
+        under ? all.openUpper(*under) : openFile(groundOf(held).base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    all.makeBounded(held.record.layer, model.get(), wanted, limit->value);
     return below;
 }
 

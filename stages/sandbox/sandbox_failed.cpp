@@ -16,27 +16,48 @@ constexpr std::uint64_t kMostEntries = 100'000;
 constexpr std::size_t kMostKept = 8;
 constexpr std::string_view kNamePrefix = "failed-e";
 
-/// How much lies below a directory, looked at no further than it takes to know that it is too much.
-struct Amount {
-    std::uint64_t bytes = 0;
-    std::uint64_t entries = 0;
+/// How much is to be copied, looked at no further than it takes to know that it is too much.
+class Amount {
+  public:
+    /// Written inside: a directory that is closed to us is opened up when it is copied.
+    void addOurs(int directory) { add(directory, {}, "", 0); }
+    /// All below it but for `leftOut`. It is not ours to open up, so one that is closed is too much.
+    void addTheirs(int directory, const std::set<std::string>& leftOut) {
+        closedIsTooMuch_ = true;
+        add(directory, leftOut, "", 0);
+    }
+    bool isTooMuch() const { return bytes_ > kMostBytes || entries_ > kMostEntries; }
 
-    bool isTooMuch() const { return bytes > kMostBytes || entries > kMostEntries; }
-    void add(int directory, int depth) {
-        if (depth > 200) bytes = kMostBytes + 1;
+  private:
+    void add(int directory, const std::set<std::string>& leftOut, const std::string& prefix, int depth) {
+        constexpr int kDeepestKept = 200;
+        if (depth > kDeepestKept || (directory < 0 && closedIsTooMuch_)) bytes_ = kMostBytes + 1;
+        if (directory < 0 || isTooMuch()) return;
         for (const std::string& name : namesIn(directory)) {
             struct stat info {};
             if (isTooMuch()) return;
+            if (leftOut.contains(prefix + name)) continue;
             if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-            ++entries;
-            if (S_ISREG(info.st_mode)) bytes += static_cast<std::uint64_t>(info.st_size);
+            ++entries_;
+            if (S_ISREG(info.st_mode)) bytes_ += static_cast<std::uint64_t>(info.st_size);
             if (!S_ISDIR(info.st_mode)) continue;
             const FileDescriptor below(
                 ::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-            if (below) add(below.get(), depth + 1);
+            add(below.get(), leftOut, prefix + name + "/", depth + 1);
         }
     }
+
+    bool closedIsTooMuch_ = false;
+    std::uint64_t bytes_ = 0;
+    std::uint64_t entries_ = 0;
 };
+
+/// What of the directory is no part of the copy that the kept sandbox stands on.
+std::set<std::string> leftOutOf(const ResultingTree& tree) {
+    std::set<std::string> all(tree.leftOut.begin(), tree.leftOut.end());
+    all.insert(".git");  // shown as the project's own, as ever
+    return all;
+}
 
 bool isOfFailure(const SandboxRecord& record, std::int64_t project) {
     return record.project == project && record.name && record.name->starts_with(kNamePrefix);
@@ -44,17 +65,24 @@ bool isOfFailure(const SandboxRecord& record, std::int64_t project) {
 
 }  // namespace
 
-// Two layers: what the check wrote, over the change that it was about. The copy is on the disk before a row says so.
-std::optional<std::int64_t> Sandboxes::Inside::keepFailed(const SandboxRecord& record, int upper,
-                                                          const ExecutionReport& report, Milliseconds lifetime) {
+// Two layers: what the check wrote, over the change that it was about. They lie on the project, as every sandbox does,
+// or, where the tree is another's (a release, a seed), on a copy of it: that one may move on, or go. The copies are on
+// the disk before a row says so.
+std::optional<std::int64_t> Sandboxes::Inside::keepFailed(const SandboxRecord& record, const ResultingTree& tree,
+                                                          int upper, const ExecutionReport& report,
+                                                          Milliseconds lifetime) {
+    const bool isProject = tree.directory == tree.project && tree.leftOut.empty();
+    const std::set<std::string> leftOut = leftOutOf(tree);
     Amount amount;
-    amount.add(upper, 0);
+    amount.addOurs(upper);
+    if (!isProject) amount.addTheirs(openFile(tree.directory, O_RDONLY | O_DIRECTORY).get(), leftOut);
     if (amount.isTooMuch()) return std::nullopt;
     std::vector<SandboxRecord> others;
     for (SandboxRecord& other :
          read([](const Records& records) { return records.sandboxes().living(SandboxKind::kKept); }))
         if (isOfFailure(other, record.project)) others.push_back(std::move(other));
     try {
+        if (!isProject) layers().makeBase(record.layer, tree.directory, leftOut);
         layers().stageNext(record.layer, upper);
     } catch (const Error& e) {
         around.warn(fmt::format("the sandbox of the failed check could not be kept: {}", e.what()));

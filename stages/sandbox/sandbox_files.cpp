@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -166,14 +167,6 @@ class Taking {
     CopyReport& report_;
 };
 
-/// The layers of a sandbox and its base, topmost first.
-std::vector<fs::path> stackOf(const Layers& layers, const std::vector<LayerRecord>& chain, const fs::path& base) {
-    std::vector<fs::path> stack;
-    for (const LayerRecord& layer : chain) stack.push_back(layers.upper(layer.id));
-    stack.push_back(base);
-    return stack;
-}
-
 /// Places of the project where a sandbox shows something else than its layers have.
 class Covered {
   public:
@@ -221,25 +214,31 @@ LayeredTree::Entry demanded(const LayeredTree& tree, const Names& names, std::in
 /// A held sandbox, opened for files.
 struct Sandboxes::Inside::Files {
     HeldSandbox held;
-    LayeredTree tree;
+    OpenTree open;
     Covered covered;
     FileOwner owner;
 };
 
+// The own layer is opened once: an image is written through one mount, or read through any number.
+Sandboxes::Inside::OpenTree Sandboxes::Inside::openTree(const std::vector<LayerRecord>& chain, const fs::path& base,
+                                                        Layers::Access access) {
+    OpenLayer own = layers().open(chain.front().id, access);
+    std::vector<FileDescriptor> stack;
+    stack.push_back(own.upper());
+    for (std::size_t i = 1; i < chain.size(); ++i) stack.push_back(layers().openUpper(chain[i].id));
+    stack.push_back(openFile(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    return {std::move(own), LayeredTree(std::move(stack))};
+}
+
 Sandboxes::Inside::Files Sandboxes::Inside::files(std::int64_t sandbox, const CommandRequest& request,
-                                                  const Patience& patience) {
+                                                  Layers::Access access, const Patience& patience) {
     HeldSandbox held = hold(sandbox, patience);
-    for (const LayerRecord& layer : held.chain)
-        if (layers().imageOf(layer.id))
-            throw Error(ErrorCode::kNotAllowed, "{} has a disk of its own, which is reached only from inside",
-                        sandboxHandle(sandbox))
-                .hint(fmt::format("copy with a command: gradus sandbox exec {} -- cat PATH", sandboxHandle(sandbox)));
-    const fs::path base = baseOf(held.record, held.project);
     CommandRequest atTheTop = request;
     atTheTop.directory.clear();
     const ClonePlan plan = planClone(cloneRequest(held.project.path, atTheTop));
-    LayeredTree tree(stackOf(layers(), held.chain, base));
-    return {std::move(held), std::move(tree), Covered(plan, held.project.path), {plan.identity.uid, plan.identity.gid}};
+    OpenTree open = treeOf(held, access);
+    Covered covered(plan, held.project.path);
+    return {std::move(held), std::move(open), std::move(covered), {plan.identity.uid, plan.identity.gid}};
 }
 
 // A directory that is there takes what is put at its path.
@@ -247,57 +246,73 @@ std::vector<std::string> Sandboxes::Inside::placeFor(const Files& files, const f
                                                      const std::string& name) {
     Names names = inside == "." || inside == "./" ? Names() : namesOf(inside);
     const bool asDirectory = names.empty() || inside.native().ends_with('/');
-    const auto there = files.tree.find(names);
+    const auto there = files.open.tree.find(names);
     if (!name.empty() && (asDirectory || (there && there->isDirectory()))) names.push_back(name);
-    if (const auto taken = files.tree.find(names); names.empty() || (taken && taken->isDirectory() && name.empty()))
+    if (const auto taken = files.open.tree.find(names);
+        names.empty() || (taken && taken->isDirectory() && name.empty()))
         throw Error(ErrorCode::kNotAllowed, "'{}' is a directory", printable(inside.native()))
             .hint("name the file, too");
     refuseCovered(files.covered, names);
     return names;
 }
 
-void Sandboxes::Inside::beginWriting(const Files& files) {
-    layers().renewWork(files.held.record.layer);
+// What was left half written says whether there was room for it.
+Error Sandboxes::Inside::explained(const Error& error, const Files& files) {
+    struct statvfs disk {};
+    // The file system keeps some blocks for its own.
+    constexpr std::uint64_t kNoRoom = std::uint64_t{256} << 10;
+    const bool isFull =
+        ::fstatvfs(files.open.own.get(), &disk) == 0 && (disk.f_bavail * disk.f_frsize < kNoRoom || disk.f_favail == 0);
+    const std::int64_t sandbox = files.held.record.id;
+    if (!isFull || !layers().imageOf(files.held.record.layer)) return error;
+    return Error(error.code(), "{}: {} has no more room within its disk limit", error.what(), sandboxHandle(sandbox))
+        .hint(fmt::format("give it more: gradus sandbox exec {} --disk SIZE -- true", sandboxHandle(sandbox)));
+}
+
+void Sandboxes::Inside::writeFiles(const Files& files, const std::function<void(const LayerWriter&)>& work) {
+    files.open.own.renewWork();
     // From now on a missing layer is a loss, not a creation that was cut short.
     write([&](SandboxWriter& writer, Writer&) { writer.touch(files.held.record.id); });
+    try {
+        work(LayerWriter(files.open.tree, files.open.own.upper(), files.open.own.work(), files.owner));
+    } catch (const Error& error) {
+        const Error told = explained(error, files);
+        files.open.own.renewWork();
+        throw told;
+    }
+    files.open.own.renewWork();
 }
 
 CopyReport Sandboxes::put(std::int64_t sandbox, const fs::path& source, const fs::path& inside,
                           const CommandRequest& request, const Patience& patience) {
     const fs::path from = fs::absolute(source).lexically_normal();
     const std::string name = from.has_filename() ? from.filename() : from.parent_path().filename();
-    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Inside::Files files = inside_->files(sandbox, request, Layers::Access::kWrite, patience);
     const Names names = inside_->placeFor(files, inside, name);
     const FileDescriptor parent =
         openFile(from.has_filename() ? from.parent_path() : from.parent_path().parent_path(), O_RDONLY | O_DIRECTORY);
     CopyReport report;
-    inside_->beginWriting(files);
-    const std::int64_t layer = files.held.record.layer;
-    const LayerWriter writer(files.tree, inside_->layers().upper(layer), inside_->layers().work(layer), files.owner);
-    Bringing(writer, report).entry(parent.get(), name, names);
-    inside_->layers().renewWork(layer);
+    inside_->writeFiles(files,
+                        [&](const LayerWriter& writer) { Bringing(writer, report).entry(parent.get(), name, names); });
     return report;
 }
 
 CopyReport Sandboxes::putBytes(std::int64_t sandbox, std::string_view bytes, const fs::path& inside,
                                const CommandRequest& request, const Patience& patience) {
-    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Inside::Files files = inside_->files(sandbox, request, Layers::Access::kWrite, patience);
     const Names names = inside_->placeFor(files, inside, "");
-    inside_->beginWriting(files);
-    const std::int64_t layer = files.held.record.layer;
-    const auto there = files.tree.find(names);
+    const auto there = files.open.tree.find(names);
     const mode_t mode = there && S_ISREG(there->info.st_mode) ? there->info.st_mode : 0644;
-    LayerWriter(files.tree, inside_->layers().upper(layer), inside_->layers().work(layer), files.owner)
-        .bytes(names, bytes, mode);
+    inside_->writeFiles(files, [&](const LayerWriter& writer) { writer.bytes(names, bytes, mode); });
     return {1, bytes.size(), {}};
 }
 
 CopyReport Sandboxes::get(std::int64_t sandbox, const fs::path& inside, const fs::path& target, bool replace,
                           const CommandRequest& request, const Patience& patience) {
-    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Inside::Files files = inside_->files(sandbox, request, Layers::Access::kRead, patience);
     const Names names = namesOf(inside);
     refuseCovered(files.covered, names);
-    const LayeredTree::Entry entry = demanded(files.tree, names, sandbox);
+    const LayeredTree::Entry entry = demanded(files.open.tree, names, sandbox);
     fs::path to = fs::absolute(target).lexically_normal();
     if (fs::is_directory(fs::symlink_status(to))) to = to / names.back();
     if (!to.has_filename()) to = to.parent_path();
@@ -323,10 +338,10 @@ CopyReport Sandboxes::get(std::int64_t sandbox, const fs::path& inside, const fs
 CopyReport Sandboxes::getBytes(std::int64_t sandbox, const fs::path& inside,
                                const std::function<void(std::string_view)>& take, const CommandRequest& request,
                                const Patience& patience) {
-    const Inside::Files files = inside_->files(sandbox, request, patience);
+    const Inside::Files files = inside_->files(sandbox, request, Layers::Access::kRead, patience);
     const Names names = namesOf(inside);
     refuseCovered(files.covered, names);
-    const LayeredTree::Entry entry = demanded(files.tree, names, sandbox);
+    const LayeredTree::Entry entry = demanded(files.open.tree, names, sandbox);
     struct stat info {};
     const FileDescriptor file = openRegular(entry.parent.get(), entry.name, info);
     CopyReport report{1, 0, {}};
@@ -348,15 +363,18 @@ FilePlace Sandboxes::where(std::int64_t sandbox, const fs::path& inside, const C
     CommandRequest atTheTop = request;
     atTheTop.directory.clear();
     const Names names = namesOf(inside);
-    const std::vector<fs::path> stack = stackOf(inside_->layers(), chain, inside_->baseOf(record, project));
     if (Covered(planClone(inside_->cloneRequest(project.path, atTheTop)), project.path).holds(names))
         return {FilePlace::Where::kHidden, {}, {}};
-    const auto entry = LayeredTree(stack).find(names);
+    const Inside::Ground ground = inside_->groundOf(record, project, chain);
+    const auto entry = inside_->openTree(chain, ground.base, Layers::Access::kBeside).tree.find(names);
     if (!entry) return {};
-    const bool isBase = entry->layer + 1 == stack.size();
-    const auto layer = entry->layer == 0 ? FilePlace::Where::kOwn : FilePlace::Where::kFrozen;
-    return {isBase ? FilePlace::Where::kBase : layer, stack[entry->layer] / pathOf(names),
-            std::string(fileTypeName(entry->info.st_mode))};
+    const std::string type(fileTypeName(entry->info.st_mode));
+    if (entry->layer == chain.size())
+        return {ground.stands ? FilePlace::Where::kFrozen : FilePlace::Where::kBase, ground.base / pathOf(names), type};
+    const std::int64_t layer = chain[entry->layer].id;
+    if (inside_->layers().imageOf(layer)) return {FilePlace::Where::kImage, {}, type};
+    return {entry->layer == 0 ? FilePlace::Where::kOwn : FilePlace::Where::kFrozen,
+            inside_->layers().upper(layer) / pathOf(names), type};
 }
 
 }  // namespace gradus

@@ -46,8 +46,11 @@ MaterialisedCommit Sandboxes::Inside::pinned(const fs::path& project, const std:
     return tree;
 }
 
-fs::path Sandboxes::Inside::baseOf(const SandboxRecord& record, const ProjectIdentity& project) const {
-    return record.commit ? pinned(project.path, *record.commit).tree : project.path;
+Sandboxes::Inside::Ground Sandboxes::Inside::groundOf(const SandboxRecord& record, const ProjectIdentity& project,
+                                                      const std::vector<LayerRecord>& chain) {
+    if (auto own = layers().baseOf(chain.back().id)) return {std::move(*own), true};
+    if (record.commit) return {pinned(project.path, *record.commit).tree, true};
+    return {project.path, false};
 }
 
 HeldSandbox Sandboxes::Inside::hold(std::int64_t sandbox, const Patience& patience) {
@@ -89,7 +92,7 @@ void Sandboxes::Inside::makeWhole(const std::vector<LayerRecord>& chain, const H
         if (layer->below)
             all.make(layer->id, all.openUpper(*layer->below).get());
         else
-            all.make(layer->id, baseOf(held.record, held.project));
+            all.make(layer->id, groundOf(held).base);
     }
 }
 
@@ -140,6 +143,7 @@ SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name
 
 void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Patience& patience) {
     const HeldSandbox held = inside_->hold(sandbox, patience);
+    const auto limit = inside_->limitOf(held.chain);
     const auto snapshot =
         inside_->read([&](const Records& records) { return records.sandboxes().snapshot(sandbox, name); });
     if (!snapshot)
@@ -157,6 +161,8 @@ void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Pat
         next = writer.records().sandbox(sandbox)->layer;
     });
     inside_->layers().make(next, inside_->layers().openUpper(snapshot->layer).get());
+    // A limit is the sandbox's, and not of what was in it.
+    if (limit) inside_->layers().setLimit(next, *limit);
     inside_->layers().discard(dropped);
 }
 
@@ -202,9 +208,9 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
         }
     });
     const Layers& all = inside_->layers();
-    const FileDescriptor model =
-        draft.below ? all.openUpper(*draft.below)
-                    : openFile(inside_->baseOf(held.record, held.project), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    const FileDescriptor model = draft.below
+                                     ? all.openUpper(*draft.below)
+                                     : openFile(inside_->groundOf(held).base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (next != held.record.layer) all.make(next, model.get());
     for (const SandboxRecord& fork : forks) all.make(fork.layer, model.get());
     inside_->squashIfDeep(held);
@@ -227,6 +233,7 @@ void Sandboxes::Inside::squashIfDeep(const HeldSandbox& held) {
             fmt::format("sandbox s{} has {} layers, which could not be merged: {}", sandbox, frozen.size(), e.what()));
         return;
     }
+    if (const auto limit = limitOf(chain)) layers().setLimit(record.layer, *limit);
     std::int64_t merged = 0;
     write([&](SandboxWriter& writer, Writer&) { merged = writer.squash(sandbox); });
     layers().placeMerged(record.layer, merged);
@@ -235,14 +242,17 @@ void Sandboxes::Inside::squashIfDeep(const HeldSandbox& held) {
 
 Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptions& options) {
     HarvestSource source;
+    std::vector<OpenLayer> chain;
     std::vector<FileDescriptor> open;
     for (const LayerRecord& layer : held.chain) {
-        open.push_back(layers().openUpper(layer.id));
+        chain.push_back(layers().open(layer.id, Layers::Access::kRead));
+        open.push_back(chain.back().upper());
         source.layers.push_back(open.back().get());
     }
-    source.base = baseOf(held.record, held.project);
+    const Ground ground = groundOf(held);
+    source.base = ground.base;
     source.since = held.record.since;
-    source.pinned = held.record.commit.has_value();
+    source.pinned = ground.stands;
     if (source.pinned) source.repository = held.project.path;
     CommandRequest nothing;
     nothing.system = held.record.system;
@@ -252,8 +262,8 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     source.notOurs = plan.notOurs;
     const auto partsOf = [&](std::size_t part) {
         std::vector<int> found;
-        for (const LayerRecord& layer : held.chain) {
-            auto upper = layers().openPart(layer.id, plan.workspace.overlays.at(part).target);
+        for (const OpenLayer& layer : chain) {
+            auto upper = layer.part(plan.workspace.overlays.at(part).target);
             if (!upper) continue;
             open.push_back(std::move(*upper));
             found.push_back(open.back().get());

@@ -97,22 +97,25 @@ class Temporary {
     fs::path path_;
 };
 
-std::vector<fs::path> shownBy(const CloneRequest& clone) {
-    std::vector<fs::path> stack;
-    if (clone.upper) stack.push_back(*clone.upper);
-    stack.insert(stack.end(), clone.lowers.begin(), clone.lowers.end());
-    if (clone.lowers.empty()) stack.push_back(clone.project);
-    return stack;
+FileDescriptor openTop(const fs::path& directory) { return openFile(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW); }
+
+/// What a sandbox that is not kept shows before its command.
+LayeredTree shownBy(const CloneRequest& clone) {
+    std::vector<FileDescriptor> stack;
+    for (const fs::path& lower : clone.lowers) stack.push_back(openTop(lower));
+    if (stack.empty()) stack.push_back(openTop(clone.project));
+    return LayeredTree(std::move(stack));
 }
 
 /// The files that `prepare` is to see, copied out of what the sandbox shows. They belong to who runs it.
-void copyInputs(const ServiceRequest& service, const CloneRequest& clone, const Identity& identity,
+void copyInputs(const ServiceRequest& service, const LayeredTree& tree, const Identity& identity,
                 const fs::path& into) {
-    const LayeredTree tree(shownBy(clone));
-    const LayeredTree nothingBelow({into});
+    std::vector<FileDescriptor> nothing;
+    nothing.push_back(openTop(into));
+    const LayeredTree nothingBelow(std::move(nothing));
     const fs::path work = into.native() + ".work";
     makeDirectories(work);
-    const LayerWriter writer(nothingBelow, into, work, {identity.uid, identity.gid});
+    const LayerWriter writer(nothingBelow, openTop(into), openTop(work), {identity.uid, identity.gid});
     for (const std::string& input : service.inputs) {
         const auto entry = tree.find(namesOf(input));
         if (!entry) {
@@ -203,7 +206,7 @@ void Sandboxes::Inside::prepareData(const ServiceRequest& service, const Command
 }
 
 std::vector<ServiceDatum> Sandboxes::Inside::dataFor(const CommandRequest& command, const CloneRequest& clone,
-                                                     const ClonePlan& plan) {
+                                                     const ClonePlan& plan, const Shown& shown) {
     std::vector<ServiceDatum> all;
     const ServiceData store = serviceData();
     for (const ServiceRequest& service : command.services) {
@@ -221,7 +224,7 @@ std::vector<ServiceDatum> Sandboxes::Inside::dataFor(const CommandRequest& comma
         own.work.reset();
         own.directory = clone.project;
         own.passed.insert(own.passed.end(), service.passed.begin(), service.passed.end());
-        copyInputs(service, clone, plan.identity, inputs.path());
+        copyInputs(service, shown ? shown() : shownBy(clone), plan.identity, inputs.path());
         own.lowers = {inputs.path()};
         Canonical form("gradus.service-data.1");
         form.text(target.native()).text(clone.project.native()).list(service.prepare.size());
@@ -257,13 +260,13 @@ void Sandboxes::Inside::collectData(CollectReport& report) {
 }
 
 ServicesAround::ServicesAround(Sandboxes::Inside& inside, const CommandRequest& command, const CloneRequest& clone,
-                               ClonePlan& plan)
+                               ClonePlan& plan, const Shown& shown)
     : inside_(inside), request_(command) {
     if (command.services.empty()) return;
     if (command.network == Network::kHost)
         throw Error(ErrorCode::kNotAllowed, "services need a network of their own, and this command has the host's")
             .hint("leave the services out, or --network host");
-    for (const ServiceDatum& datum : inside.dataFor(command, clone, plan)) {
+    for (const ServiceDatum& datum : inside.dataFor(command, clone, plan, shown)) {
         parts_.emplace_back(plan.workspace.overlays.size(), datum.part);
         plan.workspace.overlays.push_back({datum.target, {datum.lower}, std::nullopt, std::nullopt, true});
         const fs::path below = datum.target.lexically_relative(clone.project);

@@ -142,13 +142,9 @@ SandboxStats Sandboxes::stats(std::int64_t sandbox) {
             return newest.empty() || newest.front().state != ExecutionState::kRunning ? std::nullopt
                                                                                       : std::optional(newest.front());
         });
-    if (inside_->layers().imageOf(record.layer)) {
-        stats.diskBytes = inside_->layers().size(record.layer);
-        return stats;
-    }
-    const FileDescriptor upper(
-        ::open(inside_->layers().upper(record.layer).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (upper) stats.diskBytes = bytesBelow(upper.get(), 0);
+    if (!inside_->layers().isWhole(record.layer)) return stats;  // nothing was ever written to it
+    for (const FileDescriptor& upper : inside_->layers().open(record.layer, Layers::Access::kBeside).uppers())
+        stats.diskBytes += bytesBelow(upper.get(), 0);
     return stats;
 }
 

@@ -202,6 +202,7 @@ struct FilePlace {
         kBase,     ///< unchanged: the project's own file
         kFrozen,   ///< in a layer that a snapshot or fork froze
         kOwn,      ///< in the layer that takes the changes
+        kImage,    ///< in the image that bounds such a layer: there is no path to it out here
     };
     Where where = Where::kNowhere;
     std::filesystem::path path;  ///< on the host; empty where there is none

@@ -8,6 +8,7 @@
 
 #include "stages/sandbox/clone.h"
 #include "stages/sandbox/clone_commit.h"
+#include "stages/sandbox/layered_tree.h"
 #include "stages/sandbox/layers.h"
 #include "stages/sandbox/sandbox_lock.h"
 #include "stages/sandbox/sandboxes.h"
@@ -46,12 +47,16 @@ struct ServiceDatum {
 };
 std::filesystem::path partNameOf(const std::filesystem::path& target, const Digest& key);
 
+/// What a sandbox shows before its command, opened when it is asked for.
+using Shown = std::function<LayeredTree()>;
+
 /// The services around one run: what they add to its plan, and what became of them.
 class ServicesAround {
   public:
-    /// Makes their data ready, which may run commands. `plan` gets what they need.
-    ServicesAround(Sandboxes::Inside& inside, const CommandRequest& command, const CloneRequest& clone,
-                   ClonePlan& plan);
+    /// Makes their data ready, which may run commands. `plan` gets what they need. A kept sandbox shows `shown`, any
+    /// other what lies below it.
+    ServicesAround(Sandboxes::Inside& inside, const CommandRequest& command, const CloneRequest& clone, ClonePlan& plan,
+                   const Shown& shown = nullptr);
 
     /// Overlays of the plan that hold data, and their names as parts.
     const std::vector<std::pair<std::size_t, std::filesystem::path>>& parts() const { return parts_; }
@@ -101,12 +106,19 @@ struct Sandboxes::Inside {
     /// Those in `known` were looked at under the same lock.
     void makeWhole(const std::vector<LayerRecord>& chain, const HeldSandbox& held, const std::set<std::int64_t>& known);
     /// What its bottom layer lies on.
-    std::filesystem::path baseOf(const SandboxRecord& record, const ProjectIdentity& project) const;
+    struct Ground {
+        std::filesystem::path base;
+        bool stands = false;  ///< it is not the project, and does not move with it
+    };
+    Ground groundOf(const SandboxRecord& record, const ProjectIdentity& project, const std::vector<LayerRecord>& chain);
+    Ground groundOf(const HeldSandbox& held) { return groundOf(held.record, held.project, held.chain); }
     MaterialisedCommit pinned(const std::filesystem::path& project, const std::string& commit) const;
     /// Puts the sandbox's own layer into an image where a disk limit is to be held, so that all of its layers together
     /// stay within it; a limit that was given once stays until another is. Gives what the layers below it hold. Nothing
     /// where no image can hold it: it is watched then, unless disk-limit is demanded, which throws Error.
     std::optional<std::uint64_t> boundLayers(HeldSandbox& held, const CommandRequest& command, Limits& limits);
+    /// The disk limit that was given to the sandbox last; nothing if none ever was.
+    std::optional<std::uint64_t> limitOf(const std::vector<LayerRecord>& chain);
     /// Merges the frozen layers into one where there are too many.
     void squashIfDeep(const HeldSandbox& held);
     Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);
@@ -129,22 +141,34 @@ struct Sandboxes::Inside {
                                        const std::vector<std::string>& restless);
 
     /// The data of a command's services, made ready before anything else is.
-    std::vector<ServiceDatum> dataFor(const CommandRequest& command, const CloneRequest& clone, const ClonePlan& plan);
+    std::vector<ServiceDatum> dataFor(const CommandRequest& command, const CloneRequest& clone, const ClonePlan& plan,
+                                      const Shown& shown);
     void prepareData(const ServiceRequest& service, const CommandRequest& command, const CloneRequest& clone,
                      const std::filesystem::path& target, const std::filesystem::path& into);
     ServiceData serviceData() const { return ServiceData(around.state.root / "sandboxes/data"); }
     void collectData(CollectReport& report);
 
+    /// A sandbox's own layer, open, and what it shows with all that lies below it.
+    struct OpenTree {
+        OpenLayer own;
+        LayeredTree tree;
+    };
+    OpenTree openTree(const std::vector<LayerRecord>& chain, const std::filesystem::path& base, Layers::Access access);
+    OpenTree treeOf(const HeldSandbox& held, Layers::Access access) {
+        return openTree(held.chain, groundOf(held).base, access);
+    }
     struct Files;
     /// The sandbox held, with what its layers show and who its files belong to.
-    Files files(std::int64_t sandbox, const CommandRequest& request, const Patience& patience);
+    Files files(std::int64_t sandbox, const CommandRequest& request, Layers::Access access, const Patience& patience);
     /// Where something called `name` goes that is put at `inside`; empty `name`: only a file is meant.
     static std::vector<std::string> placeFor(const Files& files, const std::filesystem::path& inside,
                                              const std::string& name);
-    void beginWriting(const Files& files);
+    /// Whole files at a time; those written before one that could not be stay.
+    void writeFiles(const Files& files, const std::function<void(const LayerWriter&)>& work);
+    Error explained(const Error& error, const Files& files);
     /// Of a failed command over a tree: its sandbox, as it was left, as a kept one. Nothing if it is too much to keep.
-    std::optional<std::int64_t> keepFailed(const SandboxRecord& record, int upper, const ExecutionReport& report,
-                                           Milliseconds lifetime);
+    std::optional<std::int64_t> keepFailed(const SandboxRecord& record, const ResultingTree& tree, int upper,
+                                           const ExecutionReport& report, Milliseconds lifetime);
 
     void reap(CollectReport& report);
     void loseExecutions(CollectReport& report);

@@ -108,3 +108,41 @@ function(gradus_store_mutant name test source)
     set_tests_properties(${program} PROPERTIES TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
         PASS_REGULAR_EXPRESSION "FAILED  . ${test}")
 endfunction()
+
+# gradus_caught_by(NAME PROGRAM TESTS TEST): TEST of the program TESTS must fail where it runs the gradus of PROGRAM.
+function(gradus_caught_by name program tests test)
+    add_test(NAME ${name} COMMAND ${tests} --gtest_filter=${test})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300
+        ENVIRONMENT "GRADUS_TEST_MUTANT=yes;GRADUS_TEST_PROGRAM=${program}"
+        PASS_REGULAR_EXPRESSION "FAILED  . ${test}" SKIP_REGULAR_EXPRESSION "SKIPPED")
+endfunction()
+
+# gradus_program_mutant(NAME TESTS TEST SOURCE old new [old new …]): gradus itself with the mutated SOURCE.
+function(gradus_program_mutant name tests test source)
+    gradus_mutate(program_${name} ${source} mutated ${ARGN})
+    set(place ${CMAKE_CURRENT_BINARY_DIR}/program_${name})
+    add_executable(program_mutant_${name} ${PROJECT_SOURCE_DIR}/pipeline/main.cpp ${mutated})
+    target_link_libraries(program_mutant_${name} PRIVATE gradus::pipeline gradus::isolation gradus::namespaces gradus::host
+        gradus::warnings)
+    set_target_properties(program_mutant_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${place}/bin OUTPUT_NAME gradus)
+    file(CREATE_LINK ${PROJECT_BINARY_DIR}/libexec ${place}/libexec SYMBOLIC)
+    gradus_caught_by(program_mutant_${name} ${place}/bin/gradus ${tests} ${test})
+endfunction()
+
+# gradus_keeper_mutant(NAME TESTS TEST old new [old new …]): the program that keeps services, mutated, beside a gradus that
+# takes it for its own.
+function(gradus_keeper_mutant name tests test)
+    gradus_mutate(keeper_${name} stages/sandbox/service_keeper.cpp mutated ${ARGN})
+    set(place ${CMAKE_CURRENT_BINARY_DIR}/keeper_${name})
+    add_executable(keeper_mutant_${name} ${mutated})
+    target_compile_options(keeper_mutant_${name} PRIVATE -fno-sanitize=all)
+    target_link_options(keeper_mutant_${name} PRIVATE -static -fno-sanitize=all)
+    target_link_libraries(keeper_mutant_${name} PRIVATE gradus::warnings)
+    set_target_properties(keeper_mutant_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${place}/bin OUTPUT_NAME gradus-services)
+    # Not a link: the program looks beside its own file.
+    add_custom_command(TARGET keeper_mutant_${name} POST_BUILD
+        COMMAND ${CMAKE_COMMAND} -E copy_if_different $<TARGET_FILE:gradus> ${place}/bin/gradus)
+    add_dependencies(keeper_mutant_${name} gradus)
+    file(CREATE_LINK ${PROJECT_BINARY_DIR}/libexec ${place}/libexec SYMBOLIC)
+    gradus_caught_by(keeper_mutant_${name} ${place}/bin/gradus ${tests} ${test})
+endfunction()

@@ -31,6 +31,9 @@ class DiskLimitTest : public SandboxProgramTest {
             if (limit["name"] == "disk") return limit;
         return Json::object();
     }
+    std::uint64_t diskBytes(const std::string& sandbox) {
+        return gradusJson({"sandbox", "stats", sandbox})["data"]["disk_bytes"];
+    }
     static bool holds(const Json& execution) {
         const Json& all = execution["guarantees"];
         return std::find(all.begin(), all.end(), "disk-limit") != all.end();
@@ -126,6 +129,29 @@ TEST_P(DiskLimitTest, SnapshotsAndForksStayWithinIt) {
     expectNothingLeft();
 }
 
+TEST_P(DiskLimitTest, GivenOnceItStays) {
+    if (isOrdinary()) GTEST_SKIP() << "only root's layers are bounded";
+    const std::string sandbox = made();
+    const std::string tooMuch = "head -c 20000000 /dev/zero > much";
+    EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "before"}).exit, 0);
+    EXPECT_EQ(exec(sandbox, "head -c 2000000 /dev/zero > first", {"--disk", "12M"})["verdict"], "ok");
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_EQ(exec(sandbox, "echo " + std::to_string(i) + " > round")["verdict"], "ok");
+        EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "round-" + std::to_string(i)}).exit, 0);
+    }
+    const std::string fork = gradusJson({"sandbox", "fork", sandbox})["data"]["sandboxes"][0]["id"];
+    EXPECT_EQ(gradus({"sandbox", "restore", sandbox, "before"}).exit, 0);
+    for (const std::string& one : {sandbox, fork}) {
+        const Json run = exec(one, tooMuch);
+        EXPECT_EQ(run["verdict"], "limit") << run.dump(1);
+        EXPECT_EQ(diskOf(run)["value"], 12 * kMebibyte) << one;
+        EXPECT_EQ(diskOf(run)["enforced_by"], "backing") << one;
+    }
+    EXPECT_EQ(exec(sandbox, tooMuch, {"--disk", "40M"})["verdict"], "ok");
+    EXPECT_EQ(diskOf(exec(sandbox, "true"))["value"], 40 * kMebibyte) << "until another is given";
+    expectNothingLeft();
+}
+
 TEST_P(DiskLimitTest, ManyTinyFilesMeetItToo) {
     GRADUS_CASES("FS20");
     if (isOrdinary()) GTEST_SKIP() << "only root's layers are bounded";
@@ -176,6 +202,98 @@ TEST_P(DiskLimitTest, ADemandForTheProofIsMetOrRefused) {
     }
     // In memory it is held for everybody.
     EXPECT_EQ(tried("echo ran", {"--discard", "--disk", "8M", "--require", "disk-limit"}).out, "ran\n");
+}
+
+TEST_P(DiskLimitTest, FilesGoInAndOutWhetherItLiesInAnImageOrNot) {
+    const std::string before = fingerprint();
+    const std::string sandbox = made();
+    EXPECT_EQ(exec(sandbox, "mkdir d; echo inside > d/f; rm -r src", {"--disk", "8M"})["verdict"], "ok");
+    const fs::path file = outside("fixture", "from outside\n");
+    EXPECT_EQ(gradus({"sandbox", "put", sandbox, file.native(), "d/put"}).exit, 0);
+    EXPECT_EQ(gradus({"sandbox", "put", sandbox, file.native(), "src/again"}).exit, 0);
+    EXPECT_EQ(gradus({"sandbox", "put", sandbox, file.native(), "README.md"}).exit, 0);
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "d/f", "-"}).out, "inside\n");
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "run.sh", "-"}).out, "#!/bin/sh\necho ran\n");
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "src/main.c", "-"}).exit, 2) << "deleted inside";
+    EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "one"}).exit, 0);
+    EXPECT_EQ(exec(sandbox, "cat d/put README.md; ls src; rm d/f", {"--disk", "8M"})["stdout"],
+              "from outside\nfrom outside\nagain\n");
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "d", (scratch / "outside/d").native()}).exit, 0);
+    EXPECT_EQ(shell("ls " + (scratch / "outside/d").native()).out, "put\n");
+    EXPECT_EQ(kindsOf(gradusJson({"sandbox", "diff", sandbox})["data"]),
+              (std::map<std::string, std::string>{{"README.md", "modified"},
+                                                  {"d", "added"},
+                                                  {"d/put", "added"},
+                                                  {"src/again", "added"},
+                                                  {"src/main.c", "deleted"}}));
+    EXPECT_EQ(fingerprint(), before);
+    expectNothingLeft();
+}
+
+TEST_P(DiskLimitTest, WhatIsPutStaysWithinIt) {
+    if (isOrdinary()) GTEST_SKIP() << "only root's layers are bounded";
+    const std::string sandbox = made();
+    EXPECT_EQ(exec(sandbox, "echo mine > kept", {"--disk", "4M"})["verdict"], "ok");
+    const fs::path big = outside("big", std::string(6 * kMebibyte, 'x'));
+    const Ended refused = gradus({"sandbox", "put", sandbox, big.native(), "kept"});
+    EXPECT_EQ(refused.exit, 6) << refused.err;
+    EXPECT_TRUE(has(refused.err, "no more room within its disk limit")) << refused.err;
+    EXPECT_TRUE(has(refused.err, "gradus sandbox exec " + sandbox + " --disk SIZE")) << refused.err;
+    EXPECT_EQ(exec(sandbox, "cat kept")["stdout"], "mine\n") << "whole, or not at all";
+    EXPECT_EQ(exec(sandbox, "true", {"--disk", "20M"})["verdict"], "ok");
+    EXPECT_EQ(gradus({"sandbox", "put", sandbox, big.native(), "kept"}).exit, 0) << "as it was told";
+    expectNothingLeft();
+}
+
+TEST_P(DiskLimitTest, StatsTellWhatTheSandboxHoldsAndNotItsImage) {
+    const std::string sandbox = made();
+    EXPECT_EQ(exec(sandbox, "true", {"--disk", "64M"})["verdict"], "ok");
+    EXPECT_LE(diskBytes(sandbox), 8192U);
+    EXPECT_EQ(exec(sandbox, "head -c 3000000 /dev/urandom > big")["verdict"], "ok");
+    EXPECT_GE(diskBytes(sandbox), 3'000'000U);
+    EXPECT_LE(diskBytes(sandbox), 3'100'000U);
+    EXPECT_EQ(exec(sandbox, "rm big")["verdict"], "ok");
+    EXPECT_LE(diskBytes(sandbox), 8192U) << "an image keeps what was written to it";
+    expectNothingLeft();
+}
+
+TEST_P(DiskLimitTest, ARunningSandboxIsLookedIntoWithoutDisturbingIt) {
+    const std::string sandbox = made();
+    const auto running = startCommand(
+        {GRADUS_PROGRAM, "sandbox", "exec", sandbox, "--disk", "64M", "--", "sh", "-c",
+         "head -c 3000000 /dev/urandom > big; echo up; sleep 2; echo changed > README.md; stat -c %s big"});
+    waitForUp(*running);
+    const auto asked = std::chrono::steady_clock::now();
+    EXPECT_GE(diskBytes(sandbox), 3'000'000U);
+    const Ended own = gradus({"sandbox", "path", "--json", sandbox, "big"});
+    if (isOrdinary())
+        EXPECT_EQ(own.json()["data"]["where"], "own") << own.out << own.err;
+    else
+        EXPECT_EQ(own.json()["error"]["code"], "image") << own.out << own.err;
+    EXPECT_EQ(gradusJson({"sandbox", "path", sandbox, "run.sh"})["data"]["where"], "base");
+    EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(4)) << "nobody waits for the image";
+    EXPECT_EQ(gradus({"sandbox", "put", sandbox, (project / "run.sh").native(), "go"}).exit, 7);
+    const Ended ended = running->wait();
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_TRUE(has(ended.out, "3000000")) << ended.out;
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "README.md", "-"}).out, "changed\n");
+    expectNothingLeft();
+}
+
+TEST_P(DiskLimitTest, WhatHasNoPathOutHereIsToldHowToGet) {
+    if (isOrdinary()) GTEST_SKIP() << "only root's layers lie in images";
+    const std::string sandbox = made();
+    EXPECT_EQ(exec(sandbox, "echo x > 'a file'", {"--disk", "8M"})["verdict"], "ok");
+    const Ended own = gradus({"sandbox", "path", sandbox, "a file"});
+    EXPECT_EQ(own.exit, 1);
+    EXPECT_TRUE(has(own.err, "the image that holds the sandbox to its disk limit")) << own.err;
+    const std::string cure = "gradus sandbox get " + sandbox + " 'a file' -";
+    EXPECT_TRUE(has(own.err, cure)) << own.err;
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "a file", "-"}).out, "x\n");
+    EXPECT_EQ(gradus({"sandbox", "path", sandbox, "src/main.c"}).out, (project / "src/main.c").native() + "\n");
+    EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "one"}).exit, 0);
+    EXPECT_TRUE(has(gradus({"sandbox", "path", sandbox, "a file"}).err, cure));
+    expectNothingLeft();
 }
 
 TEST_P(DiskLimitTest, ACopyOfTheSystemIsBoundedAsAWhole) {

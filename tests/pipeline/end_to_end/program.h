@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -54,6 +55,12 @@ stages = ["sandbox", "local"]
 [check.unit]
 run = "make test"
 )";
+
+/// The program under test: this build's own, or the mutant of it that the tests are to notice.
+inline std::string program() {
+    const char* const mutant = std::getenv("GRADUS_TEST_PROGRAM");
+    return mutant != nullptr ? mutant : GRADUS_PROGRAM;
+}
 
 /// The program itself, run in a project of its own, with a state directory and a home of its own.
 class ProgramTest : public testing::Test {
@@ -113,7 +120,7 @@ class ProgramTest : public testing::Test {
     }
 
     std::unique_ptr<Running> startGradus(Words words) {
-        words.insert(words.begin(), GRADUS_PROGRAM);
+        words.insert(words.begin(), program());
         return start(words);
     }
     Ended run(const Words& words) { return startGradus(words)->wait(); }

@@ -1,6 +1,6 @@
 // What agents and people do with sandboxes by hand: files in and out, figures, a failed check gone into.
 
-#include "tests/pipeline/end_to_end/sandbox_program.h"
+#include "tests/pipeline/end_to_end/climbing_program.h"
 #include "tests/support/case.h"
 
 namespace gradus::test {
@@ -21,14 +21,6 @@ class Room : public SandboxProgramTest {
     }
     std::map<std::string, std::string> diff(const std::string& sandbox) {
         return kindsOf(gradusJson({"sandbox", "diff", sandbox})["data"]);
-    }
-    /// A file out here that this test's user owns.
-    fs::path outside(const std::string& name, std::string_view bytes) {
-        const fs::path path = scratch / "outside" / name;
-        writeBytes(path, bytes);
-        if (GetParam() == As::kOrdinaryUser)
-            start({"chown", "-R", "41235:41235", (scratch / "outside").native()})->wait();
-        return path;
     }
 };
 INSTANTIATE_TEST_SUITE_P(Users, Room, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
@@ -301,6 +293,83 @@ TEST_P(Room, OnlySoManyFailuresAreKeptAndNoneWhereThePolicySaysSo) {
     const Ended failed = gradus({"check"});
     EXPECT_FALSE(has(failed.err, "reopen")) << failed.err;
     EXPECT_EQ(gradusJson({"audit", "verify"})["data"]["kind"], "ok");
+}
+
+/// A pipeline whose checks leave something behind.
+class RoomOfAStage : public ClimbingProgram {
+  protected:
+    void SetUp() override {
+        ClimbingProgram::SetUp();
+        if (IsSkipped()) return;
+        given();
+        edit("check", "#!/bin/sh\necho $1 > evidence\nrm -f lib/more.txt\n! grep -q \"^no-$1\" app.txt\n");
+        edit("lib/more.txt", "more\n");
+        commitAll("checks that write");
+    }
+    /// The execution of the check that said no.
+    std::string refusedAt(const std::string& stage, const std::string& sandbox) {
+        const Ended ended = gradus({"promote", sandbox, "--to", stage});
+        EXPECT_EQ(ended.exit, 1) << ended.out << ended.err;
+        const std::string mark = "gradus reopen ";
+        const auto at = ended.err.find(mark);
+        EXPECT_NE(at, std::string::npos) << ended.err;
+        return at == std::string::npos
+                   ? ""
+                   : ended.err.substr(at + mark.size(), ended.err.find('\n', at) - at - mark.size());
+    }
+    std::string inside(const std::string& sandbox, const std::string& script) {
+        return gradus({"sandbox", "exec", sandbox, "--", "sh", "-c", script}).out;
+    }
+    std::map<std::string, std::string> diff(const std::string& sandbox) {
+        return kindsOf(gradusJson({"sandbox", "diff", sandbox})["data"]);
+    }
+    const std::map<std::string, std::string> asItWasLeft{
+        {"app.txt", "modified"}, {"evidence", "added"}, {"lib/more.txt", "deleted"}};
+};
+INSTANTIATE_TEST_SUITE_P(Users, RoomOfAStage, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
+
+// What a stage would have held is neither the project as it is, nor the stage as it becomes.
+TEST_P(RoomOfAStage, AFailedCheckIsGoneIntoOverWhatTheStageHeld) {
+    ASSERT_EQ(gradus({"promote", sandboxWith("echo v2 > app.txt"), "--to", "staging"}).exit, 0);
+    const std::string failing = sandboxWith("echo no-staging > app.txt");
+    edit("lib/util.txt", "edited since\n");
+    edit("ignored/built", "environment\n");
+    const std::string held = fingerprint(staging);
+    const std::string execution = refusedAt("staging", failing);
+    EXPECT_EQ(fingerprint(staging), held) << "looked at, never touched";
+    ASSERT_EQ(gradus({"reopen", execution, "--name", "again"}).exit, 0);
+    const std::string seen = "cat app.txt lib/util.txt evidence; ls lib; test ! -e ignored && git status -s | head -1";
+    const std::string shown = inside("again", seen);
+    EXPECT_TRUE(shown.starts_with("no-staging\nu1\nstaging\nutil.txt\n")) << shown;
+    EXPECT_EQ(diff("again"), asItWasLeft);
+    EXPECT_EQ(inside("again", "./check staging; echo $?; echo v3 > app.txt; ./check staging; echo $?"), "1\n0\n");
+    EXPECT_EQ(diff("again").at("app.txt"), "modified");
+    // The stage moves on, the project too; what was left stays.
+    ASSERT_EQ(gradus({"promote", sandboxWith("echo u4 > lib/other.txt"), "--to", "staging"}).exit, 0);
+    ASSERT_EQ(gradus({"gc"}).exit, 0);
+    ASSERT_EQ(gradus({"reopen", execution, "--name", "later"}).exit, 0);
+    EXPECT_EQ(inside("later", seen), shown);
+    EXPECT_EQ(diff("later"), asItWasLeft);
+    expectWhole();
+}
+
+TEST_P(RoomOfAStage, OverTheSeedOfAStageThatIsEmpty) {
+    edit("ignored/built", "environment\n");
+    const std::string execution = refusedAt("staging", sandboxWith("echo no-staging > app.txt"));
+    ASSERT_EQ(gradus({"reopen", execution, "--name", "again"}).exit, 0);
+    EXPECT_EQ(inside("again", "cat app.txt lib/util.txt evidence; test ! -e ignored && echo bare"),
+              "no-staging\nu1\nstaging\nbare\n");
+    EXPECT_EQ(diff("again"), asItWasLeft);
+    // As any other sandbox: frozen, forked, merged and removed.
+    for (int i = 0; i < 34; ++i) {
+        inside("again", "echo " + std::to_string(i) + " > round");
+        ASSERT_EQ(gradus({"sandbox", "snapshot", "again", "round-" + std::to_string(i)}).exit, 0);
+    }
+    EXPECT_EQ(inside("again", "cat round app.txt lib/util.txt"), "33\nno-staging\nu1\n");
+    auto withRound = asItWasLeft;
+    withRound["round"] = "added";
+    EXPECT_EQ(diff("again"), withRound);
+    expectWhole();
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
     }
     Ended command(const Words& words) { return startCommand(words)->wait(); }
     std::unique_ptr<Running> startTry(const std::string& script) {
-        return startCommand({GRADUS_PROGRAM, "try", "--", "sh", "-c", script});
+        return startCommand({program(), "try", "--", "sh", "-c", script});
     }
     /// Until the command inside says so.
     static void waitForUp(const Running& running) {
@@ -49,7 +49,7 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
         return ended;
     }
     Ended gradus(Words words) {
-        words.insert(words.begin(), GRADUS_PROGRAM);
+        words.insert(words.begin(), program());
         return command(words);
     }
     Json gradusJson(Words words) {
@@ -68,6 +68,14 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
         return tried(script, std::move(options)).json()["data"];
     }
 
+    /// A file out here that this test's user owns.
+    std::filesystem::path outside(const std::string& name, std::string_view bytes) {
+        const std::filesystem::path path = scratch / "outside" / name;
+        writeBytes(path, bytes);
+        if (GetParam() == As::kOrdinaryUser)
+            start({"chown", "-R", "41235:41235", (scratch / "outside").native()})->wait();
+        return path;
+    }
     /// Every path of the project with type, mode, content and times, and the repository's own files too.
     std::string fingerprint() {
         return shell("find . -printf '%P %y %m %s %T@ %l\\n' | sort; find . -type f | sort | xargs -d '\\n' sha256sum")
@@ -77,7 +85,7 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
   private:
     void becomeOrdinary() {
         if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
-        if (command({"test", "-x", GRADUS_PROGRAM}).exit != 0) GTEST_SKIP() << "only root can reach the program";
+        if (command({"test", "-x", program()}).exit != 0) GTEST_SKIP() << "only root can reach the program";
         std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
         for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.path()))
             EXPECT_EQ(::lchown(entry.path().c_str(), kOrdinaryUid, kOrdinaryUid), 0);

@@ -107,7 +107,7 @@ TEST_P(Services, ManySandboxesUseOnePortAtOnceEachWithItsOwnData) {
     std::vector<std::unique_ptr<Running>> running;
     for (int i = 0; i < 3; ++i)
         running.push_back(
-            startCommand({GRADUS_PROGRAM, "try", "--discard", "--service", "db", "--", "sh", "-c",
+            startCommand({program(), "try", "--discard", "--service", "db", "--", "sh", "-c",
                           ask("first" + std::to_string(i)) + "; echo; echo up; sleep 1; " + ask("second")}));
     for (int i = 0; i < 3; ++i) {
         const Ended ended = running[static_cast<std::size_t>(i)]->wait();
@@ -136,6 +136,22 @@ TEST_P(Services, AKeptSandboxGoesOnWithItsDataAndForksHaveTheirOwn) {
     EXPECT_EQ(say(kept["sandbox"]["id"], "l"), "k");
     EXPECT_EQ(gradus({"gc"}).exit, 0);
     EXPECT_EQ(say("two", "z"), "abxy") << "what a kept one lies on is not collected";
+}
+
+// As root its layers lie in an image: what `prepare` is to see lies there as well.
+TEST_P(Services, ASandboxWithADiskLimitHasThemOverWhatWasChangedInIt) {
+    file("server.py", kServer);
+    file("seed", "seeded;");
+    rulesOf("[sandbox]\nservices = [\"db\"]\n" + std::string(kOwnServer));
+    ASSERT_EQ(gradus({"sandbox", "new", "--name", "one"}).exit, 0);
+    const auto run = [&](const std::string& script) {
+        const Ended ended = gradus({"sandbox", "exec", "one", "--disk", "16M", "--", "sh", "-c", script});
+        EXPECT_EQ(ended.exit, 0) << ended.err;
+        return ended.out;
+    };
+    EXPECT_EQ(run(ask("a") + "; printf 'changed inside;' > seed"), "seeded;");
+    EXPECT_EQ(run(ask("b")), "changed inside;") << "an input changed, so its data was made anew";
+    EXPECT_EQ(run(ask("c")), "changed inside;b");
 }
 
 TEST_P(Services, ChecksHaveThem) {
@@ -206,6 +222,17 @@ TEST_P(Services, AFailedPrepareSaysWhyAndIsTriedAgain) {
     EXPECT_TRUE(has(triedWith("true").err, "not at rest"));
 }
 
+TEST_P(Services, DataAtRestIsCopiedAndWhatBecomesOfItIsNotSeenInside) {
+    rulesOf("[service.db]\nrun = \"sleep 60\"\ndata = \"data\"\n");
+    file("data/rows", "at rest\n");
+    const auto running = startCommand(
+        {program(), "try", "--discard", "--service", "db", "--", "sh", "-c", "echo up; sleep 1.5; cat data/rows"});
+    waitForUp(*running);
+    file("data/rows", "written since\n");
+    EXPECT_EQ(running->wait().out, "up\nat rest\n");
+    EXPECT_EQ(triedWith("cat data/rows").out, "written since\n") << "another sandbox has what is there by then";
+}
+
 TEST_P(Services, DataOfALiveServerIsRefusedWithTheReason) {
     rulesOf("[service.db]\nrun = \"sleep 60\"\ndata = \"data\"\n");
     file("data/base/1", "rows\n");
@@ -255,7 +282,7 @@ ready = ["sh", "-c", "redis-cli get k | grep -q template"]
     std::vector<std::unique_ptr<Running>> running;
     for (const char* word : {"left", "right"})
         running.push_back(
-            startCommand({GRADUS_PROGRAM, "try", "--discard", "--service", "db", "--", "sh", "-c",
+            startCommand({program(), "try", "--discard", "--service", "db", "--", "sh", "-c",
                           std::string("redis-cli get k; redis-cli set k ") + word + "; sleep 1; redis-cli get k"}));
     const Ended left = running[0]->wait();
     const Ended right = running[1]->wait();
@@ -285,12 +312,12 @@ prepare = ["sh", "-c", "initdb -D data -U app --no-sync -A trust && pg_ctl -D da
 ready = "pg_isready -h 127.0.0.1"
 start-timeout = "60s"
 )");
-    ASSERT_EQ(begin({GRADUS_PROGRAM, "trust", "--yes"})->wait().exit, 0);
+    ASSERT_EQ(begin({program(), "trust", "--yes"})->wait().exit, 0);
     std::vector<std::unique_ptr<Running>> running;
     const std::string psql = "psql -h 127.0.0.1 -U app -d postgres -At ";
     for (const char* word : {"left", "right"})
         running.push_back(
-            begin({GRADUS_PROGRAM, "try", "--discard", "--service", "db", "--", "sh", "-c",
+            begin({program(), "try", "--discard", "--service", "db", "--", "sh", "-c",
                    psql + "-c \"insert into t values ('" + word + "')\"; sleep 1; " + psql + "-c 'select x from t'"}));
     const Ended left = running[0]->wait();
     const Ended right = running[1]->wait();

@@ -1,0 +1,241 @@
+// Commands in transient sandboxes, which go with them unless they are kept.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "stages/sandbox/proofs.h"
+#include "stages/sandbox/sandbox_run.h"
+#include "store/privilege.h"
+
+namespace gradus {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A directory with nothing in it, for a command that is to see nothing of the caller's. Root's is nobody's.
+class EmptyRoom {
+  public:
+    EmptyRoom() {
+        char path[] = "/tmp/untrusted-XXXXXX";
+        if (::mkdtemp(path) == nullptr)
+            throw Error(ErrorCode::kInfrastructure, "cannot make a directory in /tmp: {}", errnoText(errno));
+        path_ = path;
+        constexpr uid_t kNobody = 65534;
+        if (isMachineRoot() && ::chown(path, kNobody, kNobody) != 0)
+            throw Error(ErrorCode::kInfrastructure, "cannot give {} away: {}", path, errnoText(errno));
+    }
+    EmptyRoom(const EmptyRoom&) = delete;
+    EmptyRoom& operator=(const EmptyRoom&) = delete;
+    ~EmptyRoom() { ::rmdir(path_.c_str()); }
+    const fs::path& path() const { return path_; }
+
+  private:
+    fs::path path_;
+};
+
+void seeNothing(CloneRequest& clone, const EmptyRoom& room) {
+    clone.project = room.path();
+    clone.directory = room.path();
+    clone.environment = [](const std::string&) { return std::optional<std::string>(); };
+    clone.passed = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
+    clone.hide.clear();
+    clone.show.clear();
+    clone.bare = true;
+}
+
+// The layer that the sandbox would have if it were kept.
+void useOwnLayer(const Layers& layers, std::int64_t layer, ClonePlan& plan) {
+    Overlay& project = plan.workspace.overlays.at(plan.projectOverlay);
+    layers.make(layer, project.lowers.front());
+    project.upper = layers.upper(layer);
+    project.work = layers.work(layer);
+    for (const std::size_t part : plan.alsoKept) useDisk(layers, layer, plan.workspace.overlays.at(part));
+}
+
+bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
+    if (afterwards == Afterwards::kKeep) return true;
+    const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
+    const bool elsewhere = harvest.inRepository > 0 || (harvest.system && harvest.system->entries > 0);
+    return afterwards != Afterwards::kDiscard && (changed || elsewhere);
+}
+
+}  // namespace
+
+Trial Sandboxes::attempt(const TryRequest& request) {
+    checkName(request.name, "sandbox");
+    reap();
+    const CommandRequest& command = request.command;
+    const Confiner confiner = inside_->confinerFor(command);
+    const Limits limits = insisted(command);
+    const ProjectIdentity project = identify(request.project);
+    CloneRequest clone = inside_->cloneRequest(project.path, command);
+    std::optional<MaterialisedCommit> pinned;
+    if (request.commit) pinned = inside_->pinned(project.path, *request.commit);
+    if (pinned) clone.lowers = {pinned->tree};
+    if (request.base != nullptr) standOn(*request.base, clone);
+    std::optional<EmptyRoom> room;
+    if (request.untrusted) seeNothing(clone, room.emplace());
+    clone.onDisk = inside_->writesToDisk(limits);
+    ClonePlan plan = planClone(clone);
+    ServicesAround services(*inside_, command, clone, plan);
+
+    Trial trial(*this);
+    SandboxDraft draft;
+    draft.kind = SandboxKind::kTransient;
+    draft.system = command.system;
+    if (pinned) draft.commit = pinned->commit;
+    // Should it be kept it lies on the project as it is: whoever touched a file since the copy was made comes between.
+    draft.since = request.base != nullptr ? request.base->since : fileSystemNow();
+    draft.owner = inside_->me();
+    std::int64_t execution = 0;
+    inside_->write([&](SandboxWriter& writer, Writer& all) {
+        draft.project = all.project(project, all.actor(inside_->around.actor));
+        trial.record_ = writer.create(draft);
+        execution = writer.start(draftOf(confiner, *draft.owner, command, plan, trial.record_.id));
+    });
+    const std::int64_t id = trial.record_.id;
+    trial.report_.execution = inside_->notRun(confiner, command, execution, id);
+    Unfinished unfinished([this](const auto& work) { inside_->write(work); },
+                          [&, lost = false](SandboxWriter& writer) mutable {
+                              lost = trial.sandbox_ && trial.report_.execution.verdict == Verdict::kSetupFailed;
+                              trial.sandbox_.reset();
+                              if (lost) writer.lose({execution, id, *draft.owner});
+                              if (!lost) writer.finish(trial.report_.execution);
+                              writer.end(id, SandboxEnd::kFailed);
+                          });
+    trial.onDisk_ = clone.onDisk;
+    if (clone.onDisk) useOwnLayer(inside_->layers(), trial.record_.layer, plan);
+    trial.sandbox_ = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
+    trial.overlay_ = plan.projectOverlay;
+    for (const std::size_t part : plan.alsoKept)
+        trial.parts_.emplace_back(part, plan.workspace.overlays.at(part).target);
+    trial.parts_.insert(trial.parts_.end(), services.parts().begin(), services.parts().end());
+    trial.report_ = inside_->reportOf(services.run(*trial.sandbox_, commandFrom(command, plan, id)), confiner, command,
+                                      execution, id);
+    notePlan(command, clone, plan, trial.report_);
+    services.addTo(trial.report_);
+    HarvestSource source;
+    source.layers = {trial.sandbox_->upper(plan.projectOverlay)};
+    source.base = pinned ? pinned->tree : clone.project;
+    source.since = draft.since;
+    source.pinned = pinned.has_value();
+    if (pinned) source.repository = project.path;
+    if (request.base != nullptr) {
+        source.base = request.base->directory;
+        source.pinned = true;
+        if (!request.base->hasGit) source.repository = project.path;
+    }
+    source.notOurs = plan.notOurs;
+    for (const auto& [part, base] : repositoriesIn(plan))
+        source.repositories.push_back({{trial.sandbox_->upper(part)}, base});
+    HarvestOptions options;
+    options.withIgnored = request.withIgnored;
+    options.keep = request.contents;
+    options.maxEntries = request.mostChanges;
+    try {
+        trial.harvest_ = harvest(source, options);
+        if (command.system)
+            trial.harvest_.system =
+                systemChangesIn(plan, [&](std::size_t overlay) { return std::vector{trial.sandbox_->upper(overlay)}; });
+    } catch (const Error& e) {
+        // What was done must not be lost with the sandbox only because it is more than can be listed.
+        trial.unread_ = e.what();
+    }
+    unfinished.isFinished();
+    settle(trial, request);
+    return trial;
+}
+
+// The last commit; the caller who wants to be asked gets one of its own for the answer.
+void Sandboxes::settle(Trial& trial, const TryRequest& request) {
+    const bool unread = trial.unread_ && request.afterwards != Afterwards::kDiscard;
+    if (!unread && !isToBeKept(request.afterwards, trial.harvest_)) return trial.end(true);
+    if (request.afterwards != Afterwards::kAsk || unread) {
+        trial.keepAs(request.name, request.lifetime, true);
+        return;
+    }
+    inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(trial.report_.execution); });
+}
+
+Trial::Trial(Trial&& other) noexcept
+    : owner_(other.owner_),
+      sandbox_(std::move(other.sandbox_)),
+      overlay_(other.overlay_),
+      onDisk_(std::exchange(other.onDisk_, false)),
+      parts_(std::move(other.parts_)),
+      record_(std::move(other.record_)),
+      report_(std::move(other.report_)),
+      harvest_(std::move(other.harvest_)),
+      unread_(std::move(other.unread_)),
+      kept_(other.kept_) {}
+
+Trial::~Trial() {
+    try {
+        discard();
+        dropLayer();
+    } catch (const std::exception&) {
+        // Whoever starts next finds the record of a dead owner, or `gradus gc` that of a living one's; nothing is left.
+    }
+}
+
+// Taken down while its end is recorded. Should we die in between, it goes on being taken down all the same.
+void Trial::end(bool withExecution) {
+    const std::unique_ptr<Sandbox> sandbox = std::move(sandbox_);
+    sandbox->beginClose();
+    owner_->inside_->write([&](SandboxWriter& writer, Writer&) {
+        if (withExecution) writer.finish(report_.execution);
+        writer.end(record_.id, SandboxEnd::kDiscarded);
+    });
+    sandbox->close();
+    dropLayer();
+}
+
+void Trial::dropLayer() {
+    if (onDisk_) owner_->inside_->layers().remove(record_.layer);
+    onDisk_ = false;
+}
+
+void Trial::discard() {
+    if (sandbox_) end(false);
+}
+
+std::int64_t Trial::keep(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime) {
+    if (!sandbox_) throw Error(ErrorCode::kUsage, "sandbox s{} was kept or discarded before", record_.id);
+    checkName(name, "sandbox");
+    return keepAs(name, lifetime, false);
+}
+
+void Trial::moveToDisk() {
+    // It is there already, and must not be mounted any more when somebody else may use it.
+    if (onDisk_) return sandbox_->close();
+    const Layers& layers = owner_->inside_->layers();
+    layers.makeFrom(record_.layer, sandbox_->upper(overlay_));
+    for (const auto& [index, target] : parts_) layers.makePart(record_.layer, target, sandbox_->upper(index));
+}
+
+// The copy is whole and on the disk before the record says so. Until then it is a dead owner's leftover like any other.
+std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
+                           bool withExecution) {
+    Sandboxes::Inside& inside = *owner_->inside_;
+    try {
+        moveToDisk();
+        inside.write([&](SandboxWriter& writer, Writer&) {
+            if (withExecution) writer.finish(report_.execution);
+            writer.keep(record_.id, name, lifetime.value_or(Sandboxes::kDefaultLifetime));
+        });
+    } catch (const std::exception&) {
+        inside.layers().discard(record_.layer);
+        throw;
+    }
+    kept_ = record_.id;
+    onDisk_ = false;
+    sandbox_->close();
+    sandbox_.reset();
+    return record_.id;
+}
+
+}  // namespace gradus
