@@ -40,6 +40,13 @@ void setOutcome(EventFields& fields, const Execution& execution) {
 
 }  // namespace
 
+void refuseTaken(const SandboxRecords& records, const std::optional<std::string>& name) {
+    if (!name) return;
+    if (const auto other = records.named(*name))
+        throw Error(ErrorCode::kUsage, "sandbox s{} is called '{}' already", *other, *name)
+            .hint("give another name, or remove that one first");
+}
+
 SandboxWriter::SandboxWriter(Writer& writer, ActorId by) : writer_(writer), records_(writer.sandboxes()), by_(by) {}
 
 SandboxRecord SandboxWriter::living(std::int64_t sandbox) const {
@@ -59,15 +66,8 @@ EventDraft SandboxWriter::about(EventKind kind, std::int64_t sandbox) const {
     return draft;
 }
 
-void SandboxWriter::refuseTaken(const std::optional<std::string>& name) const {
-    if (!name) return;
-    if (const auto other = records_.named(*name))
-        throw Error(ErrorCode::kUsage, "sandbox s{} is called '{}' already", *other, *name)
-            .hint("give another name, or remove that one first");
-}
-
 SandboxRecord SandboxWriter::create(const SandboxDraft& wanted) {
-    refuseTaken(wanted.name);
+    refuseTaken(records_, wanted.name);
     const std::int64_t id = records_.nextSandbox();
     EventDraft draft;
     draft.kind = EventKind::kSandboxCreated;
@@ -90,7 +90,7 @@ SandboxRecord SandboxWriter::create(const SandboxDraft& wanted) {
 }
 
 void SandboxWriter::keep(std::int64_t sandbox, const std::optional<std::string>& name, Milliseconds lifetime) {
-    refuseTaken(name);
+    refuseTaken(records_, name);
     EventDraft draft = about(EventKind::kSandboxKept, sandbox);
     draft.fields.set("lifetime-ms", std::int64_t{lifetime.count()});
     if (name) draft.payload = payload(named(name));

@@ -35,6 +35,9 @@ struct ExecutionDraft {
     std::vector<std::string> destinations{};  ///< by name: what may be reached
 };
 
+/// Throws Error(kUsage) for a name that a living sandbox has.
+void refuseTaken(const SandboxRecords& records, const std::optional<std::string>& name);
+
 /// The steps of sandboxes within one write transaction; each records an event. What is not as a step expects it is an
 /// Error(kNotAllowed), and nothing of the transaction is kept.
 class SandboxWriter {
@@ -66,7 +69,6 @@ class SandboxWriter {
   private:
     SandboxRecord living(std::int64_t sandbox) const;
     EventDraft about(EventKind kind, std::int64_t sandbox) const;
-    void refuseTaken(const std::optional<std::string>& name) const;
 
     Writer& writer_;
     SandboxRecords records_;

@@ -105,7 +105,11 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     clone.onDisk = inside_->writesToDisk(limits);
     ClonePlan plan = planClone(clone);
     ServicesAround services(*inside_, command, clone, plan);
-    if (clone.onDisk) useDisk(inside_->layers(), record.layer, plan.workspace.overlays.at(plan.projectOverlay));
+    if (clone.onDisk) {
+        Parts parts = partsOf(plan, services);
+        parts.emplace_back(plan.projectOverlay, project.path);
+        useDisk(inside_->layers(), record.layer, parts, plan.workspace);
+    }
     open = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     report = inside_->reportOf(services.run(*open, commandFrom(command, plan, record.id)), confiner, command, execution,
                                record.id);

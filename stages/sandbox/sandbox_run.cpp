@@ -164,11 +164,22 @@ ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, cons
             destinationsOf(request)};
 }
 
-void useDisk(const Layers& layers, std::int64_t layer, Overlay& overlay) {
-    layers.makePart(layer, overlay.target, openFile(overlay.lowers.front(), O_RDONLY | O_DIRECTORY));
-    const fs::path own = layers.part(layer, overlay.target);
+Parts partsOf(const ClonePlan& plan, const ServicesAround& services) {
+    Parts parts;
+    for (const std::size_t index : plan.alsoKept) parts.emplace_back(index, plan.workspace.overlays.at(index).target);
+    parts.insert(parts.end(), services.parts().begin(), services.parts().end());
+    return parts;
+}
+
+void useDisk(const Layers& layers, std::int64_t layer, const fs::path& part, Overlay& overlay) {
+    layers.makePart(layer, part, openFile(overlay.lowers.front(), O_RDONLY | O_DIRECTORY));
+    const fs::path own = layers.part(layer, part);
     overlay.upper = own / "upper";
     overlay.work = own / "work";
+}
+
+void useDisk(const Layers& layers, std::int64_t layer, const Parts& parts, Workspace& workspace) {
+    for (const auto& [index, name] : parts) useDisk(layers, layer, name, workspace.overlays.at(index));
 }
 
 void standOn(const StandingBase& base, CloneRequest& clone) {

@@ -40,8 +40,12 @@ class Unfinished {
     std::function<void(SandboxWriter&)> give_;
 };
 
+/// Overlays of a plan besides the project's that go where the sandbox goes, and their names as parts of its layers.
+using Parts = std::vector<std::pair<std::size_t, std::filesystem::path>>;
+Parts partsOf(const ClonePlan& plan, const ServicesAround& services);
 /// The overlay writes to its part of the layer.
-void useDisk(const Layers& layers, std::int64_t layer, Overlay& overlay);
+void useDisk(const Layers& layers, std::int64_t layer, const std::filesystem::path& part, Overlay& overlay);
+void useDisk(const Layers& layers, std::int64_t layer, const Parts& parts, Workspace& workspace);
 void standOn(const StandingBase& base, CloneRequest& clone);
 
 }  // namespace gradus

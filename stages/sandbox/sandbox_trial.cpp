@@ -48,12 +48,12 @@ void seeNothing(CloneRequest& clone, const EmptyRoom& room) {
 }
 
 // The layer that the sandbox would have if it were kept.
-void useOwnLayer(const Layers& layers, std::int64_t layer, ClonePlan& plan) {
+void useOwnLayer(const Layers& layers, std::int64_t layer, const Parts& parts, ClonePlan& plan) {
     Overlay& project = plan.workspace.overlays.at(plan.projectOverlay);
     layers.make(layer, project.lowers.front());
     project.upper = layers.upper(layer);
     project.work = layers.work(layer);
-    for (const std::size_t part : plan.alsoKept) useDisk(layers, layer, plan.workspace.overlays.at(part));
+    useDisk(layers, layer, parts, plan.workspace);
 }
 
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
@@ -67,6 +67,11 @@ bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
 
 Trial Sandboxes::attempt(const TryRequest& request) {
     checkName(request.name, "sandbox");
+    if (request.name && request.afterwards != Afterwards::kDiscard)
+        inside_->read([&](const Records& records) {
+            refuseTaken(records.sandboxes(), request.name);
+            return 0;
+        });
     reap();
     const CommandRequest& command = request.command;
     const Confiner confiner = inside_->confinerFor(command);
@@ -108,12 +113,10 @@ Trial Sandboxes::attempt(const TryRequest& request) {
                               writer.end(id, SandboxEnd::kFailed);
                           });
     trial.onDisk_ = clone.onDisk;
-    if (clone.onDisk) useOwnLayer(inside_->layers(), trial.record_.layer, plan);
+    trial.parts_ = partsOf(plan, services);
+    if (clone.onDisk) useOwnLayer(inside_->layers(), trial.record_.layer, trial.parts_, plan);
     trial.sandbox_ = confiner.backend.open(plan.workspace, limits, command.network, plan.identity);
     trial.overlay_ = plan.projectOverlay;
-    for (const std::size_t part : plan.alsoKept)
-        trial.parts_.emplace_back(part, plan.workspace.overlays.at(part).target);
-    trial.parts_.insert(trial.parts_.end(), services.parts().begin(), services.parts().end());
     trial.report_ = inside_->reportOf(services.run(*trial.sandbox_, commandFrom(command, plan, id)), confiner, command,
                                       execution, id);
     notePlan(command, clone, plan, trial.report_);
@@ -153,12 +156,13 @@ Trial Sandboxes::attempt(const TryRequest& request) {
 // The last commit; the caller who wants to be asked gets one of its own for the answer.
 void Sandboxes::settle(Trial& trial, const TryRequest& request) {
     const bool unread = trial.unread_ && request.afterwards != Afterwards::kDiscard;
-    if (!unread && !isToBeKept(request.afterwards, trial.harvest_)) return trial.end(true);
+    if (!unread && !isToBeKept(request.afterwards, trial.harvest_)) return trial.end();
     if (request.afterwards != Afterwards::kAsk || unread) {
-        trial.keepAs(request.name, request.lifetime, true);
+        trial.keepAs(request.name, request.lifetime, Trial::Naming::kIfFree);
         return;
     }
-    inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(trial.report_.execution); });
+    inside_->write([&](SandboxWriter& writer, Writer&) { trial.finish(writer); });
+    trial.finished_ = true;
 }
 
 Trial::Trial(Trial&& other) noexcept
@@ -171,6 +175,7 @@ Trial::Trial(Trial&& other) noexcept
       report_(std::move(other.report_)),
       harvest_(std::move(other.harvest_)),
       unread_(std::move(other.unread_)),
+      finished_(other.finished_),
       kept_(other.kept_) {}
 
 Trial::~Trial() {
@@ -182,12 +187,16 @@ Trial::~Trial() {
     }
 }
 
+void Trial::finish(SandboxWriter& writer) const {
+    if (!finished_) writer.finish(report_.execution);
+}
+
 // Taken down while its end is recorded. Should we die in between, it goes on being taken down all the same.
-void Trial::end(bool withExecution) {
+void Trial::end() {
     const std::unique_ptr<Sandbox> sandbox = std::move(sandbox_);
     sandbox->beginClose();
     owner_->inside_->write([&](SandboxWriter& writer, Writer&) {
-        if (withExecution) writer.finish(report_.execution);
+        finish(writer);
         writer.end(record_.id, SandboxEnd::kDiscarded);
     });
     sandbox->close();
@@ -200,13 +209,13 @@ void Trial::dropLayer() {
 }
 
 void Trial::discard() {
-    if (sandbox_) end(false);
+    if (sandbox_) end();
 }
 
 std::int64_t Trial::keep(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime) {
     if (!sandbox_) throw Error(ErrorCode::kUsage, "sandbox s{} was kept or discarded before", record_.id);
     checkName(name, "sandbox");
-    return keepAs(name, lifetime, false);
+    return keepAs(name, lifetime, Naming::kInsist);
 }
 
 void Trial::moveToDisk() {
@@ -217,20 +226,26 @@ void Trial::moveToDisk() {
     for (const auto& [index, target] : parts_) layers.makePart(record_.layer, target, sandbox_->upper(index));
 }
 
-// The copy is whole and on the disk before the record says so. Until then it is a dead owner's leftover like any other.
+// The copy is whole before the record says so. Until then it is a dead owner's leftover like any other.
 std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
-                           bool withExecution) {
+                           Naming naming) {
     Sandboxes::Inside& inside = *owner_->inside_;
+    std::optional<std::int64_t> namesake;
     try {
         moveToDisk();
         inside.write([&](SandboxWriter& writer, Writer&) {
-            if (withExecution) writer.finish(report_.execution);
-            writer.keep(record_.id, name, lifetime.value_or(Sandboxes::kDefaultLifetime));
+            finish(writer);
+            if (name && naming == Naming::kIfFree) namesake = writer.records().named(*name);
+            writer.keep(record_.id, namesake ? std::nullopt : name, lifetime.value_or(Sandboxes::kDefaultLifetime));
         });
     } catch (const std::exception&) {
-        inside.layers().discard(record_.layer);
+        if (!onDisk_) inside.layers().discard(record_.layer);  // else it is no copy, but all there is
         throw;
     }
+    if (namesake)
+        report_.notes.push_back(
+            fmt::format("sandbox s{} is called '{}' by now, so this one has no name", *namesake, *name));
+    finished_ = true;
     kept_ = record_.id;
     onDisk_ = false;
     sandbox_->close();

@@ -68,7 +68,8 @@ struct TryRequest {
     const StandingBase* base = nullptr;  ///< or this, borrowed: one that several share
     CommandRequest command;
     Afterwards afterwards = Afterwards::kDiscard;
-    /// For one that is kept.
+    /// For one that is kept. Refused if a living one has it already; if somebody takes it while the command runs, the
+    /// sandbox is kept without, and a note of the report says so.
     std::optional<std::string> name;
     std::optional<Milliseconds> lifetime;
     bool withIgnored = false;
@@ -123,6 +124,7 @@ struct ExecutionReport {
 };
 
 class Sandboxes;
+class SandboxWriter;
 
 /// A transient sandbox after its command. Undecided, it is discarded by the destructor. It must not outlive the
 /// Sandboxes it came from. One thread at a time.
@@ -143,18 +145,20 @@ class Trial {
     /// The kept sandbox's id, once there is one.
     std::optional<std::int64_t> kept() const { return kept_; }
 
-    /// Moves what it changed from memory to layers on disk. Its record becomes that of a kept sandbox.
+    /// Moves what it changed from memory to layers on disk. Its record becomes that of a kept sandbox. Whatever throws,
+    /// such as Error(kUsage) for a name that is taken, it is still open, and nothing of it is lost.
     std::int64_t keep(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime = {});
     void discard();
 
   private:
     friend class Sandboxes;
     explicit Trial(Sandboxes& owner) : owner_(&owner) {}
-    void end(bool withExecution);
+    void finish(SandboxWriter& writer) const;
+    void end();
     void moveToDisk();
     void dropLayer();
-    std::int64_t keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime,
-                        bool withExecution);
+    enum class Naming { kInsist, kIfFree };
+    std::int64_t keepAs(const std::optional<std::string>& name, std::optional<Milliseconds> lifetime, Naming naming);
 
     Sandboxes* owner_;
     std::unique_ptr<Sandbox> sandbox_;
@@ -166,6 +170,7 @@ class Trial {
     ExecutionReport report_;
     Harvest harvest_;
     std::optional<std::string> unread_;
+    bool finished_ = false;  ///< how its command ended is recorded
     std::optional<std::int64_t> kept_;
 };
 

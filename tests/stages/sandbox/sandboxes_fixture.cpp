@@ -13,7 +13,11 @@ namespace fs = std::filesystem;
 
 Identity projectOwner() { return isMachineRoot() ? Identity{41234, 41234} : Identity{::geteuid(), ::getegid()}; }
 
-SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend)
+std::optional<bool> SandboxesTest::onDiskIfAsked() {
+    return std::getenv("GRADUS_TEST_ON_DISK") != nullptr ? std::optional(true) : std::nullopt;
+}
+
+SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend, std::optional<bool> onDisk)
     : sandboxes({.store = [this, &test]() -> Store& {
                      if (!store)
                          store.emplace(
@@ -25,7 +29,8 @@ SandboxesTest::Side::Side(SandboxesTest& test, IsolationBackend* backend)
                  .clock = test.clock_,
                  .environment = [](const std::string&) { return std::nullopt; },
                  .actor = {ActorKind::kPerson, "alice"},
-                 .onDisk = std::getenv("GRADUS_TEST_ON_DISK") != nullptr ? std::optional(true) : std::nullopt}) {}
+                 .warn = [this](const std::string& text) { warnings.push_back(text); },
+                 .onDisk = onDisk}) {}
 
 SandboxesTest::SandboxesTest()
     : place_({::geteuid(), ::getegid()}),

@@ -23,10 +23,13 @@ class SandboxesTest : public ::testing::Test {
 
     /// A Sandboxes with a store of its own, as another process would have.
     struct Side {
-        explicit Side(SandboxesTest& test, IsolationBackend* backend = nullptr);
+        explicit Side(SandboxesTest& test, IsolationBackend* backend = nullptr,
+                      std::optional<bool> onDisk = onDiskIfAsked());
         std::optional<Store> store;
+        std::vector<std::string> warnings;
         Sandboxes sandboxes;
     };
+    static std::optional<bool> onDiskIfAsked();
     Sandboxes& sandboxes() { return side_->sandboxes; }
     SandboxRecords records();
     Store& store();

@@ -252,15 +252,52 @@ TEST_F(TrialTest, IsKeptOnlyIfSomethingChangedWhenSoAsked) {
     EXPECT_EQ(sandboxes().list().size(), 1U);
 }
 
-TEST_F(TrialTest, ThatCannotBeKeptLeavesNothing) {
+TEST_F(TrialTest, ATakenNameIsRefusedBeforeAnythingRuns) {
     createKept("taken");
-    const std::size_t layers = layerDirectories();
-    TryRequest request = tryShell("echo > x", Afterwards::kKeep);
+    for (const Afterwards afterwards : {Afterwards::kKeep, Afterwards::kKeepChanged, Afterwards::kAsk}) {
+        TryRequest request = tryShell("echo > x", afterwards);
+        request.name = "taken";
+        EXPECT_THROW(sandboxes().attempt(request), Error);
+    }
+    EXPECT_FALSE(records().sandbox(2));
+    EXPECT_FALSE(records().execution(1));
+    TryRequest discarded = tryShell("echo > x", Afterwards::kDiscard);
+    discarded.name = "taken";
+    EXPECT_NO_THROW(sandboxes().attempt(discarded)) << "nothing will have the name";
+    expectConsistent();
+}
+
+TEST_F(TrialTest, ANameGivenAwayMeanwhileCostsOnlyTheName) {
+    Side other(*this);
+    TryRequest request = tryShell("echo work > x; echo ran", Afterwards::kKeep);
     request.name = "taken";
-    EXPECT_THROW(sandboxes().attempt(request), Error);
+    request.command.live = [&](Stream, std::string_view) {
+        CreateRequest create;
+        create.project = project_.path();
+        create.name = "taken";
+        other.sandboxes.create(create);
+    };
+    const Trial trial = sandboxes().attempt(request);
+    ASSERT_TRUE(trial.kept());
+    EXPECT_FALSE(records().sandbox(*trial.kept())->name);
+    ASSERT_FALSE(trial.report().notes.empty());
+    EXPECT_EQ(trial.report().notes.back(), "sandbox s2 is called 'taken' by now, so this one has no name");
+    EXPECT_EQ(records().execution(1)->state, ExecutionState::kFinished);
+    EXPECT_EQ(exec(*trial.kept(), "cat x"), "work\n");
+    expectConsistent();
+}
+
+TEST_F(TrialTest, ThatCouldNotBeKeptCanBeKeptAfterAll) {
+    createKept("taken");
+    for (const bool onDisk : {false, true}) {
+        Side side(*this, nullptr, onDisk);
+        Trial trial = side.sandboxes.attempt(tryShell("echo work > x", Afterwards::kAsk));
+        EXPECT_THROW(trial.keep("taken"), Error);
+        ASSERT_TRUE(trial.isOpen());
+        const std::int64_t id = trial.keep(std::nullopt);
+        EXPECT_EQ(exec(id, "cat x"), "work\n") << (onDisk ? "on disk" : "in memory");
+    }
     sandboxes().collect();
-    EXPECT_EQ(layerDirectories(), layers);
-    EXPECT_EQ(records().sandbox(2)->ended, SandboxEnd::kDiscarded);
     expectConsistent();
 }
 
@@ -329,6 +366,8 @@ TEST_F(TrialTest, ADiskThatIsFullIsNamedAsTheReason) {
     }
     EXPECT_NE(reason.find("No space left on device"), std::string::npos) << reason;
     EXPECT_EQ(layerDirectories(), 0U);
+    EXPECT_EQ(records().sandbox(2)->ended, SandboxEnd::kDiscarded);
+    EXPECT_EQ(records().execution(2)->state, ExecutionState::kFinished) << "it did run to its end";
     EXPECT_EQ(::umount(root().c_str()), 0);
 }
 
