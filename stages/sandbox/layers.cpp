@@ -330,11 +330,14 @@ bool Layers::discard(std::int64_t layer) const {
     return false;
 }
 
-void Layers::remove(std::int64_t layer) const {
-    const fs::path trash = trashName(root_ / "trash", place(layer));
-    if (::rename(place(layer).c_str(), trash.c_str()) != 0) {
+void Layers::remove(std::int64_t layer) const { removeAt(place(layer)); }
+void Layers::dropParts(std::int64_t layer) const { removeAt(content(layer) / "parts"); }
+
+void Layers::removeAt(const fs::path& path) const {
+    const fs::path trash = trashName(root_ / "trash", path);
+    if (::rename(path.c_str(), trash.c_str()) != 0) {
         if (errno == ENOENT) return;
-        fail("remove", place(layer));
+        fail("remove", path);
     }
     removeContents(openDirectory(trash).get());
     ::rmdir(trash.c_str());

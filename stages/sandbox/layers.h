@@ -79,6 +79,8 @@ class Layers {
     /// The same for a part; without `memory` an empty one that looks like `model`, unless it is there.
     void makePart(std::int64_t layer, const std::filesystem::path& target, int memory) const;
     void makePart(std::int64_t layer, const std::filesystem::path& target, const FileDescriptor& model) const;
+    /// Only what lies at the project is left of the layer.
+    void dropParts(std::int64_t layer) const;
     /// The layers, topmost first, as one: built inside the layer `host`, on the disk when this returns.
     void merge(const std::vector<std::int64_t>& layers, std::int64_t host) const;
     /// Puts what merge() built in its place. Does nothing if it is there already.
@@ -127,6 +129,7 @@ class Layers {
     void begin(std::int64_t layer) const;
     void finish(std::int64_t layer) const;
     void placeFrom(const std::filesystem::path& source, std::int64_t layer) const;
+    void removeAt(const std::filesystem::path& path) const;
 
     std::filesystem::path root_;
     std::string store_;

@@ -66,53 +66,74 @@ bool isOfFailure(const SandboxRecord& record, std::int64_t project) {
 }  // namespace
 
 // Two layers: what the check wrote, over the change that it was about. They lie on the project, as every sandbox does,
-// or, where the tree is another's (a release, a seed), on a copy of it: that one may move on, or go. The copies are on
-// the disk before a row says so.
+// or, where the tree is another's (a release, a seed), on a copy of it: that one may move on, or go. The copies are
+// whole before a row says so.
 std::optional<std::int64_t> Sandboxes::Inside::keepFailed(const SandboxRecord& record, const ResultingTree& tree,
                                                           int upper, const ExecutionReport& report,
                                                           Milliseconds lifetime) {
     const bool isProject = tree.directory == tree.project && tree.leftOut.empty();
     const std::set<std::string> leftOut = leftOutOf(tree);
-    Amount amount;
-    amount.addOurs(upper);
-    if (!isProject) amount.addTheirs(openFile(tree.directory, O_RDONLY | O_DIRECTORY).get(), leftOut);
-    if (amount.isTooMuch()) return std::nullopt;
-    std::vector<SandboxRecord> others;
-    for (SandboxRecord& other :
-         read([](const Records& records) { return records.sandboxes().living(SandboxKind::kKept); }))
-        if (isOfFailure(other, record.project)) others.push_back(std::move(other));
+    std::int64_t next = 0;
     try {
+        Amount amount;
+        amount.addOurs(upper);
+        if (!isProject) amount.addTheirs(openFile(tree.directory, O_RDONLY | O_DIRECTORY).get(), leftOut);
+        if (amount.isTooMuch()) return std::nullopt;
         if (!isProject) layers().makeBase(record.layer, tree.directory, leftOut);
         layers().stageNext(record.layer, upper);
-    } catch (const Error& e) {
+        write([&](SandboxWriter& writer, Writer&) {
+            writer.finish(report.execution);
+            writer.keep(record.id, fmt::format("{}{}", kNamePrefix, report.execution.id), lifetime);
+            writer.freeze(record.id);
+            writer.touch(record.id);
+            next = writer.records().sandbox(record.id)->layer;
+        });
+    } catch (const std::exception& e) {
         around.warn(fmt::format("the sandbox of the failed check could not be kept: {}", e.what()));
         return std::nullopt;
     }
-    std::int64_t next = 0;
-    write([&](SandboxWriter& writer, Writer&) {
-        writer.finish(report.execution);
-        writer.keep(record.id, fmt::format("{}{}", kNamePrefix, report.execution.id), lifetime);
-        writer.freeze(record.id);
-        writer.touch(record.id);
-        next = writer.records().sandbox(record.id)->layer;
-    });
     try {
         layers().placeNext(record.layer, next);
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {
         around.warn(e.what());  // whoever uses it next tries again
     }
-    // The oldest make room. One that is in use, or that a fork stands on, is not in the way of anything.
-    for (std::size_t i = 0; i + kMostKept <= others.size(); ++i) {
-        auto lock = SandboxLock::attempt(layers().lockFile(others[i].id));
-        if (!lock) continue;
-        HeldSandbox held{std::move(*lock), others[i], {}, {}};
-        const auto chain = read([&](const Records& records) { return records.sandboxes().chain(held.record.layer); });
-        end(held, SandboxEnd::kExpired, std::nullopt);
-        std::vector<std::int64_t> theirs;
-        for (const LayerRecord& layer : chain) theirs.push_back(layer.id);
-        discardUnreachable(theirs);
-    }
     return record.id;
+}
+
+// The verdict is out: nothing that goes wrong here may change it.
+void Sandboxes::Inside::tidyFailed(const SandboxRecord& record) {
+    try {
+        layers().dropParts(record.layer);
+    } catch (const std::exception& e) {
+        around.warn(e.what());
+    }
+    std::vector<SandboxRecord> kept =
+        read([](const Records& records) { return records.sandboxes().living(SandboxKind::kKept); });
+    std::erase_if(kept, [&](const SandboxRecord& other) { return !isOfFailure(other, record.project); });
+    for (std::size_t i = 0; i + kMostKept < kept.size(); ++i) {
+        try {
+            expireFailed(kept[i]);
+        } catch (const std::exception& e) {
+            around.warn(fmt::format("sandbox s{} of an earlier failed check is still there: {}", kept[i].id, e.what()));
+        }
+    }
+}
+
+// One that is in use, or that a fork stands on, is not in the way of anything. Another check may have ended it before
+// the lock was ours.
+void Sandboxes::Inside::expireFailed(const SandboxRecord& record) {
+    auto lock = SandboxLock::attempt(layers().lockFile(record.id));
+    if (!lock) return;
+    const HeldSandbox held{std::move(*lock), record, {}, {}};
+    std::vector<std::int64_t> theirs;
+    const bool isLiving = read([&](const Records& records) {
+        for (const LayerRecord& layer : records.sandboxes().chain(record.layer)) theirs.push_back(layer.id);
+        const auto now = records.sandboxes().sandbox(record.id);
+        return now && !now->ended;
+    });
+    if (!isLiving) return held.lock.removeFile();
+    end(held, SandboxEnd::kExpired, std::nullopt);
+    discardUnreachable(theirs);
 }
 
 std::optional<SandboxRecord> Sandboxes::leftBy(std::int64_t execution) {

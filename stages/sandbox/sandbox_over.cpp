@@ -53,9 +53,10 @@ void takeOutputs(const OutputRequest& wanted, const ResultingTree& tree, Sandbox
     }
 }
 
-// It ran, and the answer was no: there is something to look at.
-bool isFailure(const Execution& execution) {
-    return execution.verdict != Verdict::kOk && execution.verdict != Verdict::kSetupFailed;
+// It ran, and the answer was no: there is something to look at. What stands on a base that several share goes with it.
+bool isToBeKept(const Execution& execution, const CommandRequest& command, const ResultingTree& tree) {
+    const bool isFailure = execution.verdict != Verdict::kOk && execution.verdict != Verdict::kSetupFailed;
+    return isFailure && command.keepFailed.count() > 0 && !command.cancel.stop_requested() && tree.base == nullptr;
 }
 
 // A stage's target is hidden, unless it is where the tree is shown.
@@ -117,15 +118,13 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     services.addTo(report);
     takeOutputs(outputs, tree, *open, plan.projectOverlay, inside_->objects(), report);
     unfinished.isFinished();
-    // What stands on a base that several share goes with it.
-    if (command.keepFailed.count() > 0 && isFailure(report.execution) && !command.cancel.stop_requested() &&
-        tree.base == nullptr) {
+    if (isToBeKept(report.execution, command, tree))
         report.keptAs = inside_->keepFailed(record, tree, open->upper(plan.projectOverlay), report, command.keepFailed);
-        if (report.keptAs) {
-            layer.stay();
-            open->close();
-            return report;
-        }
+    if (report.keptAs) {
+        layer.stay();
+        open->close();
+        inside_->tidyFailed(record);
+        return report;
     }
     // Taken down while its end is recorded.
     open->beginClose();

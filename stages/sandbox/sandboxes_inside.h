@@ -166,9 +166,14 @@ struct Sandboxes::Inside {
     /// Whole files at a time; those written before one that could not be stay.
     void writeFiles(const Files& files, const std::function<void(const LayerWriter&)>& work);
     Error explained(const Error& error, const Files& files);
-    /// Of a failed command over a tree: its sandbox, as it was left, as a kept one. Nothing if it is too much to keep.
+    /// Of a failed command over a tree: its sandbox, as it was left, as a kept one. Nothing if it is too much to keep,
+    /// or, with a warning, if it cannot be: then nothing is recorded.
     std::optional<std::int64_t> keepFailed(const SandboxRecord& record, const ResultingTree& tree, int upper,
                                            const ExecutionReport& report, Milliseconds lifetime);
+    /// Once such a sandbox is kept and closed: what is not kept of it goes, and the oldest of its kind make room. What
+    /// cannot be done is warned about.
+    void tidyFailed(const SandboxRecord& record);
+    void expireFailed(const SandboxRecord& record);
 
     void reap(CollectReport& report);
     void loseExecutions(CollectReport& report);

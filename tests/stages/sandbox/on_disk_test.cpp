@@ -78,5 +78,20 @@ TEST_F(OnDiskTest, TheDataOfAChecksServicesIsOnDiskAndGoesWithIt) {
     expectConsistent();
 }
 
+// In memory they are not kept either: what is kept of a failed check is its tree.
+TEST_F(OnDiskTest, AFailedChecksSandboxIsKeptWithoutASecondCopy) {
+    ResultingTree tree;
+    tree.project = tree.directory = project_.path();
+    CommandRequest command = withService("echo row > data/table/row; echo trace > trace; exit 1");
+    command.keepFailed = Milliseconds(3'600'000);
+    const ExecutionReport report = onDisk_->sandboxes.runOver(tree, command);
+    ASSERT_TRUE(report.keptAs) << describe(report);
+    for (const auto& entry : std::filesystem::directory_iterator(root() / "layers"))
+        EXPECT_FALSE(std::filesystem::exists(entry.path() / "parts")) << entry.path();
+    EXPECT_EQ(exec(*report.keptAs, "cat trace"), "trace\n");
+    EXPECT_EQ(sandboxes().exec(*report.keptAs, withService("ls data/table")).out.text(), "seed\n");
+    expectConsistent();
+}
+
 }  // namespace
 }  // namespace gradus
