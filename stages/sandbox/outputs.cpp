@@ -2,9 +2,9 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <map>
 
+#include "stages/changes/link_rule.h"
 #include "stages/changes/source_tree.h"
 #include "stages/changes/tree_record.h"
 #include "store/model/error.h"
@@ -17,24 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kLongestLink = 4096;
-
-/// Up from where it lies first, then down: by no other way does every link that leads into the tree stay in it,
-/// whatever links it leads through.
-bool staysInside(const std::string& path, const fs::path& text) {
-    if (text.is_absolute() || text.empty()) return false;
-    std::size_t depth = static_cast<std::size_t>(std::count(path.begin(), path.end(), '/'));
-    bool isGoingDown = false;
-    for (const fs::path& part : text) {
-        if (part == "." || part.empty()) continue;
-        if (part != "..") {
-            isGoingDown = true;
-            continue;
-        }
-        if (isGoingDown || depth == 0) return false;
-        --depth;
-    }
-    return true;
-}
 
 class Collection {
   public:

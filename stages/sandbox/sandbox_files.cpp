@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "stages/changes/link_rule.h"
 #include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/layer_entries.h"
 #include "stages/sandbox/layered_tree.h"
@@ -92,18 +93,6 @@ class Bringing {
     CopyReport& report_;
 };
 
-/// Whether a link at `inside` leads to something that is copied with it.
-bool staysWithin(const Names& top, const Names& inside, const std::string& target) {
-    if (target.empty() || target.front() == '/') return false;
-    std::ptrdiff_t depth = static_cast<std::ptrdiff_t>(inside.size() - top.size()) - 1;
-    for (const fs::path& part : fs::path(target)) {
-        if (part == "..") --depth;
-        if (part != ".." && part != "." && !part.empty()) ++depth;
-        if (depth < 0) return false;
-    }
-    return true;
-}
-
 /// From what the layers show to the host.
 class Taking {
   public:
@@ -157,7 +146,9 @@ class Taking {
 
     void link(const LayeredTree::Entry& entry, const Names& inside, int directory, const std::string& name) {
         const std::string target = linkTarget(entry.parent.get(), entry.name);
-        if (!staysWithin(top_, inside, target)) return leaveOut(inside, "a link that leads out of what is copied");
+        const Names below(inside.begin() + static_cast<std::ptrdiff_t>(top_.size()), inside.end());
+        if (!staysInside(pathOf(below).native(), target))
+            return leaveOut(inside, "a link that could lead out of what is copied");
         if (::symlinkat(target.c_str(), directory, name.c_str()) != 0) failEntry("make", name);
         ++report_.files;
     }
