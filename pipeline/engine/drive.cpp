@@ -280,6 +280,7 @@ Drive::Next Drive::climb(const Footing& footing) {
     } catch (const Error& e) {
         // Nothing was touched yet: from applying on, faults are dealt with where they happen.
         if (report_.promotion.state != State::kChecking) throw;
+        if (lock_) tidyIfPossible();
         report_.fault = e;
         return end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
     }
@@ -489,6 +490,14 @@ void Drive::tidyTarget() {
         // What went into another target, by whatever driver, is nothing that this one could know.
         if (promotion.target == target) needed.push_back(checkpointOf(promotion));
     target_->tidy(needed);
+}
+
+void Drive::tidyIfPossible() {
+    try {
+        tidyTarget();
+    } catch (const Error& e) {
+        report_.notes.push_back(fmt::format("what it had prepared is cleared up by the next promotion: {}", e.what()));
+    }
 }
 
 void Drive::act(const Checkpoint& checkpoint) {

@@ -135,6 +135,7 @@ class Drive {
     Next lookAgain(const Footing& footing);
     bool isAsItWas(const Footing& footing) const;
     void tidyTarget();
+    void tidyIfPossible();
     void act(const Checkpoint& checkpoint);
     /// The steps of `promotion`, driven by this one.
     StepRunner stepsFor(const Promotion& promotion, const Checkpoint& checkpoint);
