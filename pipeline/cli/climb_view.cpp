@@ -193,6 +193,8 @@ Json stageReportJson(const StageReport& report) {
         json["wrote_nothing"] = report.rollback->wroteNothing;
     }
     if (report.gates) json["gates"] = decisionJson(*report.gates);
+    json["missing"] = Json::array();
+    for (const std::int64_t change : report.missing) json["missing"].push_back(changeHandle(change));
     json["notes"] = report.notes;
     if (report.fault) {
         const Problem fault = problemOf(*report.fault);
@@ -299,6 +301,14 @@ std::string wayOut(const StageReport& report) {
 
 }  // namespace
 
+namespace {
+
+std::string bringMissing(const StageReport& report) {
+    return fmt::format("gradus promote {} --to {}", changeHandle(report.missing.front()), report.promotion.stage);
+}
+
+}  // namespace
+
 std::optional<Problem> problemOf(const StageReport& report) {
     const Promotion& promotion = report.promotion;
     if (report.succeeded()) return std::nullopt;
@@ -316,6 +326,8 @@ std::optional<Problem> problemOf(const StageReport& report) {
                                   problem.code, report.reason.empty() ? "" : " (" + report.reason + ")");
     problem.retryable = promotion.cause == Cause::kErrored || promotion.state == State::kWaiting;
     if (promotion.state == State::kStuck) problem.hint = wayOut(report);
+    if (!report.missing.empty())
+        problem.hint = fmt::format("promote {} first: {}", changeHandle(report.missing.front()), bringMissing(report));
     return problem;
 }
 
@@ -339,6 +351,7 @@ bool isAny(const StageReport& report, std::initializer_list<ConflictKind> kinds)
 std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTree) {
     const std::string id = promotionHandle(report.promotion.id);
     const std::string change = changeHandle(report.promotion.change);
+    if (!report.missing.empty()) return {bringMissing(report), "gradus retry " + id};
     if (isAny(report, {ConflictKind::kNotCommitted, ConflictKind::kFiltered}))
         return {"git status", "gradus retry " + id};
     if (isAny(report, {ConflictKind::kForeign, ConflictKind::kShared, ConflictKind::kProtected}))
@@ -362,11 +375,12 @@ std::optional<std::string> wordThatOpens(const StageReport& report) {
 
 }  // namespace
 
-std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree) {
+std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree, const std::string& goal) {
     const Promotion& promotion = report.promotion;
     const std::string id = promotionHandle(promotion.id);
     const std::string change = changeHandle(promotion.change);
-    if (promotion.id == 0) return {"gradus status", "gradus promote " + change + " --to " + promotion.stage};
+    const std::string goOn = fmt::format("gradus promote {} --to {}", change, goal.empty() ? promotion.stage : goal);
+    if (promotion.id == 0) return {"gradus status", goOn};
     switch (promotion.state) {
         case State::kPromoted:
             return {"gradus status"};
@@ -376,10 +390,10 @@ std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree) {
         case State::kStale:
             return nextAfterStale(report, isWorkTree);
         case State::kWaiting:
-            if (const auto word = wordThatOpens(report)) return {"gradus why " + id, *word};
+            if (const auto word = wordThatOpens(report)) return {"gradus why " + id, *word, goOn};
             if (report.gates && report.gates->asks())
-                return {"gradus why " + id, "gradus approve " + change + " --to " + promotion.stage};
-            return {"gradus why " + id, "gradus promote " + change + " --to " + promotion.stage};
+                return {"gradus why " + id, "gradus approve " + change + " --to " + promotion.stage, goOn};
+            return {"gradus why " + id, goOn};
         case State::kVerifying:
         case State::kSoaking:
             return {"gradus rollback " + promotion.stage, "gradus why " + id};

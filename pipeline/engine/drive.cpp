@@ -43,6 +43,12 @@ std::string conflictText(const std::vector<MergeConflict>& conflicts) {
     return listed(conflicts, [](const MergeConflict& conflict) { return conflict.path + ": " + conflict.detail; });
 }
 
+std::string missingText(const std::string& stage, const std::vector<std::int64_t>& missing) {
+    if (missing.empty()) return "";
+    return fmt::format("; {} lacks {}", stage,
+                       listed(missing, [](std::int64_t change) { return changeHandle(change); }));
+}
+
 /// Paths that no release has for itself: what lies there is a link, and no merge makes sense of it.
 std::vector<Conflict> sharedAmong(const StageDriver& target, const Objects& objects, const Change& change) {
     StageChange wanted;
@@ -251,7 +257,8 @@ StageReport Drive::climbUp(std::int64_t change) {
             return report_;
         }
         if (!footing.merge.conflicts.empty()) {
-            endStale(footing, conflictText(footing.merge.conflicts));
+            report_.missing = missingFor(footing);
+            endStale(footing, conflictText(footing.merge.conflicts) + missingText(stage_.name, report_.missing));
             return report_;
         }
         revise(footing);
@@ -280,6 +287,7 @@ Drive::Next Drive::climb(const Footing& footing) {
     } catch (const Error& e) {
         // Nothing was touched yet: from applying on, faults are dealt with where they happen.
         if (report_.promotion.state != State::kChecking) throw;
+        if (lock_) tidyIfPossible();
         report_.fault = e;
         return end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
     }
@@ -489,6 +497,14 @@ void Drive::tidyTarget() {
         // What went into another target, by whatever driver, is nothing that this one could know.
         if (promotion.target == target) needed.push_back(checkpointOf(promotion));
     target_->tidy(needed);
+}
+
+void Drive::tidyIfPossible() {
+    try {
+        tidyTarget();
+    } catch (const Error& e) {
+        report_.notes.push_back(fmt::format("what it had prepared is cleared up by the next promotion: {}", e.what()));
+    }
 }
 
 void Drive::act(const Checkpoint& checkpoint) {

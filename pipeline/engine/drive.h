@@ -92,6 +92,8 @@ class Drive {
     /// What the stage holds now. Reads all of it, where the driver must.
     std::optional<HeldTree> heldNow() const;
     Seed seedOf(const Change& change) const;
+    /// What should come first, by what does not fit.
+    std::vector<std::int64_t> missingFor(const Footing& footing) const;
     void revise(Footing& footing);
     Facts factsOf(const Footing& footing) const;
     Decision decideOn(const Facts& facts) const;
@@ -135,6 +137,7 @@ class Drive {
     Next lookAgain(const Footing& footing);
     bool isAsItWas(const Footing& footing) const;
     void tidyTarget();
+    void tidyIfPossible();
     void act(const Checkpoint& checkpoint);
     /// The steps of `promotion`, driven by this one.
     StepRunner stepsFor(const Promotion& promotion, const Checkpoint& checkpoint);

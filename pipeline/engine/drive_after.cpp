@@ -206,10 +206,11 @@ void Drive::clearPrepared() {
     try {
         lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                                  {.patience = Milliseconds(0), .takeOver = false});
-        tidyTarget();
     } catch (const Error& e) {
         report_.notes.push_back(fmt::format("what it had prepared is cleared up by the next promotion: {}", e.what()));
+        return;
     }
+    tidyIfPossible();
 }
 
 void Drive::goOn(const Promotion& promotion) {

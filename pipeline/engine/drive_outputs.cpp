@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "pipeline/engine/built.h"
 #include "pipeline/engine/drive.h"
 #include "stages/changes/source_tree.h"
 #include "stages/changes/work_tree.h"
@@ -25,28 +26,12 @@ bool isWhole(const Objects& objects, const Digest& outputs) {
 
 }  // namespace
 
-// Of two checks that build the same path, one would win without anybody having said which.
 ChangeSet Drive::outputsOf(const std::vector<CheckReport>& reports) const {
-    std::vector<PathChange> all;
-    for (const CheckReport& report : reports) {
-        const auto outputs = report.outputs();
-        if (!outputs || report.answer.verdict != Cause::kPassed) continue;
-        const ChangeSet built = ChangeSet::decode(parts_.objects.readAll(*outputs, kMostChangeSet));
-        for (const PathChange& change : built.changes()) {
-            const auto same = std::ranges::find(all, change.path, &PathChange::path);
-            if (same == all.end()) {
-                all.push_back(change);
-                continue;
-            }
-            const bool isDirectory =
-                change.after->type == EntryType::kDirectory && same->after->type == EntryType::kDirectory;
-            if (!isDirectory && *same != change)
-                throw Error(ErrorCode::kNotAllowed, "two checks of {} build '{}', and not the same", stage_.name,
-                            change.path)
-                    .hint("let their `outputs` name different files");
-        }
-    }
-    return ChangeSet(std::move(all));
+    std::vector<Digest> built;
+    for (const CheckReport& report : reports)
+        if (const auto outputs = report.outputs(); outputs && report.answer.verdict == Cause::kPassed)
+            built.push_back(*outputs);
+    return builtTogether(parts_.objects, built, stage_.name);
 }
 
 // What the driver knows of its own tree is not read again; of the project, what git ignores is no part of it.

@@ -95,6 +95,8 @@ struct StageReport {
     std::vector<CheckReport> after;
     std::vector<MergeConflict> mergeConflicts;
     std::vector<Conflict> conflicts;
+    /// Of one that does not fit: changes that the stage before has, this one has not, and that touch the same paths.
+    std::vector<std::int64_t> missing = {};
     std::optional<RollbackOutcome> rollback;
     std::optional<Decision> gates;
     std::vector<std::string> notes;

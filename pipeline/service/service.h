@@ -86,6 +86,9 @@ struct StatusReport {
     std::vector<Promotion> unfinished;
     std::vector<StageStatus> stages;  ///< of the rules in force
     std::size_t needRecovery = 0;
+    std::optional<std::int64_t> ahead;    ///< the newest change, where some stage does not have it yet
+    std::optional<std::int64_t> stopped;  ///< the promotion at which its way up ended badly
+    bool hasEdits = false;                ///< the work tree has what the newest change is not
     StoreCounts counts;
     bool hasStore = false;
 };

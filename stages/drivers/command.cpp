@@ -170,9 +170,11 @@ std::string CommandDriver::carryOut(const Checkpoint& checkpoint, std::string& l
     const CommandStep step = CommandStep::decode(checkpoint);
     const CommandRequest request = requestOf(step, false);
     const std::string id = copyOf(step).id;
-    if (!shelf_.activation().isOpen && observe(checkpoint) == Observed::kAfter) return perform("health", request, log);
+    const bool isThere = observe(checkpoint) == Observed::kAfter;
+    if (isThere && !shelf_.activation().isOpen) return perform("health", request, log);
     shelf_.setActivation({true, id});
-    std::string failure = bring(request, log);
+    // Killed after the command and before its record: what the target says it has is not brought again.
+    std::string failure = isThere ? perform("health", request, log) : bring(request, log);
     if (failure.empty() && !copies_.apply(step.copies).applied) failure = "the copy of what the stage holds was moved";
     if (failure.empty()) shelf_.setActivation({false, id});
     return failure;

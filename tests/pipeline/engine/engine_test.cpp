@@ -85,6 +85,25 @@ TEST_F(EngineTest, AfterAFailureAMachineWaitsAndAPersonMay) {
     rig.expectWhole();
 }
 
+TEST_F(EngineTest, WhatTheStageLacksIsNamed) {
+    ASSERT_TRUE(rig.promote(rig.submit(sampleBefore())).succeeded());
+    const auto with = [&](const std::string& path, const std::string& text) {
+        Tree tree = plain(rig.projectTree());
+        tree[path] = file(text);
+        return rig.submit(tree);
+    };
+    ASSERT_TRUE(rig.promote(with("other", "unrelated"), "local").succeeded());
+    const std::int64_t first = with("fresh", "one");
+    ASSERT_TRUE(rig.promote(first, "local").succeeded());
+    const std::int64_t second = with("fresh", "one and two");
+    const StageReport report = rig.promote(second).stages.back();
+    EXPECT_EQ(report.promotion.state, S::kStale);
+    EXPECT_EQ(report.missing, std::vector<std::int64_t>{first});
+    EXPECT_NE(report.reason.find(fmt::format("production lacks c{}", first)), std::string::npos) << report.reason;
+    ASSERT_TRUE(rig.promote(first).succeeded());
+    EXPECT_TRUE(rig.promote(second).succeeded());
+}
+
 TEST_F(EngineTest, ErroredIsNotFailedAndNotHeld) {
     rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kErrored : Cause::kPassed; };
     const std::int64_t change = rig.submit(sampleAfter());
