@@ -12,21 +12,6 @@
 /// hidden here is the boundary.
 namespace gradus {
 
-/// One mount of this process's namespace, with what of its file system it shows.
-struct SystemMount {
-    std::string device;         ///< major:minor
-    std::filesystem::path top;  ///< the directory of that file system that is mounted
-    std::filesystem::path at;
-    std::string type;
-    bool readOnly = false;
-};
-/// In the order in which they were made; later ones cover earlier ones of the same place.
-std::vector<SystemMount> parseSystemMounts(std::string_view mountInfo);
-std::vector<SystemMount> systemMounts();
-
-/// Other ways to the same bytes: where else a mount shows what lies at `path`, or a part of it.
-std::vector<std::filesystem::path> aliasesOf(const std::filesystem::path& path, const std::vector<SystemMount>& mounts);
-
 struct SystemCopy {
     std::vector<Overlay> overlays;  ///< the first is that of "/"; file systems of their own have their own
     std::vector<ReadOnlyBind> binds;

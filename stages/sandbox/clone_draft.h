@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "plugins/host/mounts.h"
 #include "stages/sandbox/clone.h"
 #include "stages/sandbox/clone_environment.h"
 #include "stages/sandbox/clone_mounts.h"
@@ -20,7 +21,7 @@ struct CloneDraft {
     CloneUser user{};                            ///< of the command
     std::filesystem::path home{};                ///< the command's, without links
     std::vector<std::filesystem::path> homes{};  ///< whose tools are shown: the command's, then the caller's
-    std::vector<HostMount> mounts{};
+    std::vector<HostMount> mounts{};             ///< of the host, as made
     std::vector<HomeEntry> shown{};
     std::vector<std::string> notes{};
     std::vector<std::string> notOurs{};

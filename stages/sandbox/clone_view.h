@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "plugins/api/isolation.h"
+#include "store/paths.h"
 
 namespace gradus {
-
-/// True for the directory itself and everything below it.
-bool isWithin(const std::filesystem::path& path, const std::filesystem::path& directory);
 
 /// What stat says, links followed. A place that cannot be looked at is not there.
 bool isThere(const std::filesystem::path& path);
