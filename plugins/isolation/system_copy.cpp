@@ -24,7 +24,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostClosed = 1000;
 constexpr int kDeepest = 12;
 
 // The jail makes these itself, and /run and /tmp are private.
@@ -42,9 +41,11 @@ bool isFitBelow(const std::string& type) {
 }
 
 /// Finds what others than its owner may not look into, below places where machines keep such things. As root of a copy
-/// everything could be read; this is what keeps what was closed outside closed inside.
+/// everything could be read; this is what keeps what was closed outside closed inside. So none may be left out.
 class ClosedPlaces {
   public:
+    explicit ClosedPlaces(std::size_t most) : most_(most) {}
+
     std::vector<fs::path> find() {
         for (const char* place :
              {"/", "/var/lib", "/var/spool", "/var/log", "/var/cache", "/srv", "/opt", "/mnt", "/media", "/usr/local"})
@@ -64,7 +65,14 @@ class ClosedPlaces {
     }
 
     void add(const fs::path& path) {
-        if (found_.size() < kMostClosed) found_.push_back(path);
+        if (found_.size() >= most_)
+            throw Error(ErrorCode::kNotAllowed,
+                        "more than {} places are closed to others here, too many to hide in a copy of the system",
+                        most_)
+                .hint(fmt::format(
+                    "run the command without --system, or close the directories that they lie in, such as {}",
+                    path.parent_path().native()));
+        found_.push_back(path);
     }
 
     static bool isClosed(const struct stat& info) {
@@ -98,6 +106,7 @@ class ClosedPlaces {
         });
     }
 
+    const std::size_t most_;
     std::vector<fs::path> found_;
 };
 
@@ -148,7 +157,7 @@ class SystemPlan {
         copy_.overlays.push_back({"/", {"/"}, std::nullopt, std::nullopt, true});
         seedPasswords(copy_.seeds);
         if (!isMachineRoot()) return seedLocks(copy_.seeds);
-        copy_.hidden = ClosedPlaces().find();
+        copy_.hidden = closedPlaces();
         std::erase_if(copy_.hidden, [&](const fs::path& path) { return isSeeded(path); });
         for (const HostMount& mount : topmost(hostMounts()))
             if (mount.path != "/") show(mount);
@@ -170,9 +179,12 @@ class SystemPlan {
     void show(const HostMount& mount) {
         struct stat info {};
         if (isMadeInside(mount.path) || isHidden(mount.path) || isWithin(mount.path, project_)) return;
-        if (::lstat(mount.path.c_str(), &info) != 0 || isOfTheKernel(mount.type)) {
+        const bool isThere = ::lstat(mount.path.c_str(), &info) == 0;
+        // A socket or a device would lead out of the copy.
+        const bool isFile = S_ISREG(info.st_mode);
+        if (!isThere || isOfTheKernel(mount.type) || !(isFile || S_ISDIR(info.st_mode))) {
             copy_.hidden.push_back(mount.path);
-        } else if (!S_ISDIR(info.st_mode) || mount.readOnly || !isFitBelow(mount.type)) {
+        } else if (isFile || mount.readOnly || !isFitBelow(mount.type)) {
             copy_.binds.push_back({mount.path, mount.path, true});
         } else {
             copy_.overlays.push_back({mount.path, {mount.path}, std::nullopt, std::nullopt, true});
@@ -184,6 +196,8 @@ class SystemPlan {
 };
 
 }  // namespace
+
+std::vector<fs::path> closedPlaces(std::size_t most) { return ClosedPlaces(most).find(); }
 
 SystemCopy planSystemCopy(const fs::path& project) {
     SystemCopy copy;

@@ -17,8 +17,11 @@ struct SystemCopy {
     std::vector<ReadOnlyBind> binds;
     std::vector<std::filesystem::path> hidden;
     std::vector<PrivateFile> seeds;
-    std::vector<std::string> notes;
 };
+/// What others than its owner may not look into, where machines keep such things. Throws Error where there is more of
+/// it than `most`, each of which costs a mount.
+std::vector<std::filesystem::path> closedPlaces(std::size_t most = 1000);
+
 /// For the one who asks: as root the kernel's overlays, else one that a FUSE program shows. `project` is left to its
 /// own overlay, with what lies below it.
 SystemCopy planSystemCopy(const std::filesystem::path& project);

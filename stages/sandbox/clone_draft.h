@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -60,10 +62,14 @@ void showToolSettings(CloneDraft& draft);
 void giveScratchPlaces(CloneDraft& draft);
 /// What the request names although it would be hidden. Throws Error for what is never shown.
 void showNamed(CloneDraft& draft);
+/// Why a place of the host may not be shown: it is, holds or lies in one that no sandbox shows. Nothing if it may.
+std::optional<std::string> objectionTo(const CloneDraft& draft, const std::filesystem::path& path);
 /// The rest of the system, copy-on-write, if it is asked for.
 void showSystem(CloneDraft& draft);
 /// What is hidden, where another mount shows it as well.
 void hideAliases(CloneDraft& draft);
+/// Sockets of the host that could be spoken to inside.
+std::set<std::filesystem::path> hostSockets(const CloneDraft& draft);
 /// Secrets inside of what is shown, sockets, other homes, what the request names.
 void hidePlaces(CloneDraft& draft);
 

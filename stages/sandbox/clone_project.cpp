@@ -52,7 +52,10 @@ void showMount(CloneDraft& draft, const HostMount& mount, const fs::path& target
     } else if (isOfTheKernel(mount.type)) {
         draft.view.hide(target);
         draft.notes.push_back(fmt::format("{} is empty inside: it is a mount of type {}", target.native(), mount.type));
-    } else if (!S_ISDIR(info.st_mode)) {
+    } else if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) {
+        draft.view.hide(target);
+        draft.notes.push_back(fmt::format("{} is empty inside: it is neither a file nor a directory", target.native()));
+    } else if (S_ISREG(info.st_mode)) {
         draft.view.bind(mount.path, target);
         draft.notes.push_back(fmt::format("{} is shown read-only: it is a mounted file", target.native()));
     } else if (const auto unfit = unfitAsLower(mount.path)) {

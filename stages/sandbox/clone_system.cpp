@@ -30,7 +30,6 @@ void showSystem(CloneDraft& draft) {
     for (const ReadOnlyBind& bind : copy.binds) draft.view.bind(bind.source, bind.target);
     for (const fs::path& path : copy.hidden) draft.view.hide(path);
     for (const PrivateFile& seed : copy.seeds) draft.view.seed(seed);
-    draft.notes.insert(draft.notes.end(), copy.notes.begin(), copy.notes.end());
     std::string path = draft.request.environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
     for (const char* place : kRootsPlaces)
         if (!isNamedIn(path, place)) path += std::string(":") + place;

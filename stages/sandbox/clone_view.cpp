@@ -110,6 +110,8 @@ bool CloneView::shows(const fs::path& path) const {
     return kind != Kind::kHidden && kind != Kind::kPrivate;
 }
 
+bool CloneView::isCopied(const fs::path& path) const { return ruleFor(path).second->kind == Kind::kOverlay; }
+
 bool CloneView::names(const fs::path& target) const { return rules_.contains(target.native()); }
 
 CloneView::Place CloneView::lookAt(const fs::path& path) const {

@@ -33,6 +33,8 @@ class CloneView {
 
     /// Whether the host's own bytes are seen at this very path, links not followed.
     bool shows(const std::filesystem::path& path) const;
+    /// Whether that is in an overlay: the same bytes, in other files.
+    bool isCopied(const std::filesystem::path& path) const;
     /// Whether an entry was made for exactly this place.
     bool names(const std::filesystem::path& target) const;
     /// Follows links as a command inside would. The host's path of what it finds, nothing if it finds nothing.

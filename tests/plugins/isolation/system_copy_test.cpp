@@ -38,6 +38,21 @@ TEST(SystemCopy, NobodysPasswordIsInIt) {
     EXPECT_EQ(shadow->content.find('$'), std::string::npos);
 }
 
+// Root inside reads whatever it sees: a list that was cut short would show the rest.
+TEST(SystemCopy, IsRefusedWhereMoreIsClosedThanCanBeHidden) {
+    if (!isMachineRoot()) GTEST_SKIP() << "an ordinary user's copy shows what that user may see";
+    const std::vector<fs::path> closed = closedPlaces();
+    ASSERT_GT(closed.size(), 1U);
+    EXPECT_EQ(closedPlaces(closed.size()), closed);
+    try {
+        closedPlaces(closed.size() - 1);
+        FAIL() << "one of them was left out";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kNotAllowed);
+        EXPECT_NE(error.hint().find("--system"), std::string::npos) << error.hint();
+    }
+}
+
 TEST(LoopImage, IsBoundedLocksItselfAndLeavesNothing) {
     if (!isMachineRoot()) GTEST_SKIP() << "only root mounts images";
     const test::ScratchDirectory scratch;
