@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -35,6 +36,13 @@ bool isRemote(std::string_view type) {
     return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
 }
 
+/// "net:[4026531840]"; empty for a process that is gone. Half the price of a look at what the link leads to.
+std::string networkOf(const std::string& process) {
+    char name[64];
+    const ssize_t length = ::readlink((process + "/ns/net").c_str(), name, sizeof name);
+    return length > 0 ? std::string(name, static_cast<std::size_t>(length)) : std::string();
+}
+
 /// Sockets of the host, wherever they can be seen.
 class HostSockets {
   public:
@@ -50,15 +58,12 @@ class HostSockets {
   private:
     // The kernel names the sockets of one network; a process in each of the others tells theirs.
     void addOtherNetworks() {
-        std::set<ino_t> seen;
-        struct stat info {};
-        if (::stat("/proc/self/ns/net", &info) == 0) seen.insert(info.st_ino);
+        std::set<std::string> seen{networkOf("/proc/self")};
         const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir("/proc"), &::closedir);
         while (const dirent* entry = list ? ::readdir(list.get()) : nullptr) {
             if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
             const std::string process = std::string("/proc/") + entry->d_name;
-            if (::stat((process + "/ns/net").c_str(), &info) == 0 && seen.insert(info.st_ino).second)
-                addBound(process + "/net/unix");
+            if (seen.insert(networkOf(process)).second) addBound(process + "/net/unix");
         }
     }
 

@@ -14,6 +14,7 @@
 #include "stages/sandbox/layer_tree.h"
 #include "store/model/digest.h"
 #include "store/model/error.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -253,8 +254,11 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     }
     madeDirectory(merged.get(), "work");
     mergeTrees(uppers, madeDirectory(merged.get(), "upper").get());
+    // An ordinary user's copy of the system is the one that a FUSE program keeps.
+    const std::string fused = isMachineRoot() ? "" : partName("/");
     for (const auto& [name, sources] : parts)
-        mergeTrees(sources, openDirectory(beginPart(merged.get(), name).get(), "upper").get());
+        mergeTrees(sources, openDirectory(beginPart(merged.get(), name).get(), "upper").get(),
+                   name == fused ? FuseMarks::kCount : FuseMarks::kFiles);
     // The layers it is made of may be deleted afterwards: that must not reach the disk first.
     if (::syncfs(merged.get()) != 0) fail("sync", target);
 }
