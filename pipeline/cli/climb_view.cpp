@@ -286,13 +286,13 @@ namespace {
 /// What a person can do about a stage that is stuck.
 std::string wayOut(const StageReport& report) {
     const std::string id = promotionHandle(report.promotion.id);
-    const auto doubt = std::find_if(report.steps.begin(), report.steps.end(),
-                                    [](const StepRecord& step) { return isInDoubt(step.state); });
-    if (doubt != report.steps.end())
+    const auto open = std::find_if(report.steps.begin(), report.steps.end(),
+                                   [](const StepRecord& step) { return isOpen(step.state); });
+    if (open != report.steps.end())
         return fmt::format(
-            "stage {0} is closed. Look whether {1} was done, then say so: `gradus rollback {2} --done {1}` undoes it "
-            "with the rest, `gradus rollback {2} --not-done {1}` undoes only the rest",
-            report.promotion.stage, doubt->name, id);
+            "stage {0} is closed. Look whether what {1} did is there, then say so: `gradus rollback {2} --done {1}` "
+            "undoes it with the rest, `gradus rollback {2} --not-done {1}` undoes only the rest",
+            report.promotion.stage, open->name, id);
     return fmt::format(
         "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
         "hand, then `gradus adopt {0}`",

@@ -258,7 +258,7 @@ std::vector<Option> undoOptions() {
 Result rollBack(Service& service, Context& context, const Promotion& promotion) {
     const Interrupt interrupt(kLeftInTheMiddle);
     if (context.arguments.flag("dry-run")) {
-        service.engine(context.host.directory()).requireTakeable(promotion);
+        service.engine(context.host.directory()).requireTakeable(promotion, undoWishOf(context));
         Result result{.data = {{"promotion", promotionJson(promotion, "")}, {"steps", Json::array()}},
                       .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
                                           changeHandle(promotion.change), promotion.stage)};
@@ -329,9 +329,16 @@ Result recover(Service& service, Context& context) {
     ClimbView view(context, stageNames(engine, ""));
     const auto all = engine.recover(view.progress(), interrupt.token());
     const auto expired = engine.expire();
-    const auto driven = engine.driveReady(view.progress(), interrupt.token());
-    view.clear();
     Result result;
+    std::vector<StageReport> driven;
+    try {
+        driven = engine.driveReady(view.progress(), interrupt.token());
+    } catch (const Error& e) {
+        // What was recovered is told all the same.
+        result.exit = faceOf(e.code()).exit;
+        result.problem = problemOf(e);
+    }
+    view.clear();
     result.data["recovered"] = Json::array();
     result.data["expired"] = Json::array();
     result.data["driven"] = Json::array();

@@ -4,14 +4,13 @@
 #include <map>
 #include <set>
 
+#include "store/change_sets.h"
 #include "store/model/canonical.h"
 #include "store/model/error.h"
 
 namespace gradus {
 
 namespace {
-
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 bool isDirectory(const std::optional<Entry>& entry) { return entry && entry->type == EntryType::kDirectory; }
 
@@ -39,7 +38,7 @@ std::vector<std::string> buildersFor(const Pipeline& pipeline, const Stage& stag
 ChangeSet builtTogether(const Objects& objects, const std::vector<Digest>& outputs, const std::string& stage) {
     std::map<std::string, PathChange> all;
     for (const Digest& output : outputs) {
-        const ChangeSet built = ChangeSet::decode(objects.readAll(output, kMostChangeSet));
+        const ChangeSet built = readChanges(objects, output);
         for (const PathChange& change : built.changes()) {
             const auto [same, isNew] = all.emplace(change.path, change);
             if (isNew || same->second == change || (isDirectory(change.after) && isDirectory(same->second.after)))

@@ -84,6 +84,7 @@ class Round {
     };
     Round(const CheckRunner::Surroundings& around, const Subject& subject, CheckWhen when)
         : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {
+        if (subject.tree != nullptr) left_ = subject.tree->atMost;
         // As coarse as the clock that stamps files.
         ::clock_gettime(CLOCK_REALTIME_COARSE, &began_);
     }
@@ -148,10 +149,12 @@ class Round {
         return outputs;
     }
 
-    Digest buildOf(const Check& check) const {
-        const Digest own = Canonical("gradus.built.1")
-                               .digest(subject_.tree->source())
+    Digest buildOf(const Check& check, const CommandRequest& request) {
+        if (!source_) source_ = subject_.tree->source();
+        const Digest own = Canonical("gradus.built.2")
+                               .digest(*source_)
                                .digest(buildDigest(check, around_.hostEnvironment))
+                               .digest(surroundingsOf(request))
                                .hash();
         std::vector<Digest> others;
         for (const std::string& builder : buildersOf(check))
@@ -166,10 +169,10 @@ class Round {
             if (check.when != CheckWhen::kBefore || !builds(check)) continue;
             try {
                 const auto request = confinedCheck(subject_.pipeline, subject_.stage, check, subject_.tree->project);
-                const Digest of = buildOf(check);
+                const Digest of = buildOf(check, request);
                 builtOf_.emplace(name, of);
                 leftOver_.emplace(name, subject_.tree->leftOver(check.settings.list("outputs")));
-                const bool mayCount = subject_.tree->built && builtBefore(check);
+                const bool mayCount = subject_.tree->built && check.settings.flag("reuse") && builtBefore(check);
                 auto proof = mayCount ? subject_.tree->built(of, demanded(request)) : std::nullopt;
                 if (proof) proofs_.emplace(name, std::move(*proof));
             } catch (const Error& e) {
@@ -251,7 +254,7 @@ class Round {
             if (kind == around_.kinds.end())
                 throw Error(ErrorCode::kInfrastructure, "checks of kind '{}' cannot be run here", check.kind);
             CheckAnswer answer = kind->second->run(contextFor(check));
-            if ((moved = hasMoved())) return voided(std::move(answer));
+            if ((moved = hasMoved(check))) return voided(std::move(answer));
             return answer;
         } catch (const std::exception& fault) {
             return erroredBy(fault);
@@ -278,10 +281,17 @@ class Round {
         request.cancel = subject_.cancel;
         request.live = [this, &check](Stream stream, std::string_view bytes) { tell(check, stream, bytes); };
         limitTime(check, request.limits);
-        capLimits(request.limits, tree.atMost);
+        {
+            const std::lock_guard guard(mutex_);
+            capLimits(request.limits, left_);
+        }
         if (const auto fault = unbuildable_.find(check.name); fault != unbuildable_.end()) throw Error(fault->second);
         const ExecutionReport report =
             around_.sandboxes.runOver(shownTo(check), request, {.patterns = check.settings.list("outputs")});
+        {
+            const std::lock_guard guard(mutex_);
+            spendTime(left_, report.execution.cpuMillis);
+        }
         CheckAnswer answer = answerOf(report, subject_.cancel.stop_requested());
         if (report.outputs) answer.outputs = around_.objects.put(report.outputs->encode());
         // It ran and came to its end, but not to what it is there for.
@@ -320,9 +330,12 @@ class Round {
         return answerOf(gradus::runOnHost(command));
     }
 
-    bool hasMoved() {
-        if (subject_.tree == nullptr || !subject_.tree->now) return false;
+    bool hasMoved(const Check& check) {
+        if (subject_.tree == nullptr) return false;
         const std::lock_guard guard(looking_);
+        // What is built is of every file below, not only of those that the change touches.
+        if (source_ && builds(check) && subject_.tree->source() != *source_) return true;
+        if (!subject_.tree->now) return false;
         return subject_.tree->now() != subject_.tree->was;
     }
 
@@ -376,9 +389,11 @@ class Round {
     CheckSchedule schedule_;
     timespec began_{};
     std::mutex mutex_;
+    Limits left_;  ///< of what they may take: of processor time, all of them together
     std::map<std::string, CheckReport> reports_;
     std::map<std::string, Digest> asked_;
     std::map<std::string, EarlierProof> proofs_;
+    std::optional<Digest> source_;  ///< that is built of, where something is
     std::map<std::string, Digest> builtOf_;
     std::map<std::string, std::vector<std::string>> leftOver_;
     std::map<std::string, Error> unbuildable_;
@@ -406,6 +421,11 @@ void capLimits(Limits& limits, const Limits& most) {
         const auto name = static_cast<LimitName>(i);
         if (most[name] && (!limits[name] || limits[name]->value > most[name]->value)) limits[name] = most[name];
     }
+}
+
+void spendTime(Limits& most, std::uint64_t cpuMillis) {
+    auto& cpu = most[LimitName::kCpuTime];
+    if (cpu) cpu->value -= std::min(cpu->value - 1, cpuMillis);
 }
 
 std::string failuresOf(const std::vector<CheckReport>& reports) {

@@ -8,6 +8,8 @@
 
 #include "pipeline/engine/check_question.h"
 #include "pipeline/engine/checked_evidence.h"
+#include "pipeline/engine/command_mark.h"
+#include "pipeline/engine/ground.h"
 #include "store/file.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -52,7 +54,7 @@ std::string missingText(const std::string& stage, const std::vector<std::int64_t
 /// Paths that no release has for itself: what lies there is a link, and no merge makes sense of it.
 std::vector<Conflict> sharedAmong(const StageDriver& target, const Objects& objects, const Change& change) {
     StageChange wanted;
-    wanted.changes = ChangeSet::decode(objects.readAll(change.changeSet, kMostCheckpoint));
+    wanted.changes = readChanges(objects, change.changeSet);
     std::vector<Conflict> found = target.conflicts(wanted);
     std::erase_if(found, [](const Conflict& conflict) { return conflict.kind != ConflictKind::kShared; });
     return found;
@@ -336,7 +338,9 @@ Drive::Next Drive::park(const Footing& footing, const std::string& reason) {
 
 // What must stand still while it is checked: the whole tree, or, where people go on working, what the change touches.
 std::function<Digest()> Drive::standstill(const Footing& footing) {
-    if (!footing.held) return {};
+    // A commit's tree never changes; a project that is copied as it is does.
+    if (!footing.held && !isLive(footing)) return {};
+    if (!footing.held) return [this, change = footing.change] { return seedOf(change).digest; };
     if (stage_.policy.settings.text("freshness") != "allow")
         return [this] { return heldNow().value_or(HeldTree{}).digest; };
     return [this, change = stageChange(footing), was = footing.base()] {
@@ -410,7 +414,7 @@ Drive::Next Drive::lockTarget(const Footing& footing) {
 // what the change touches must be as it was, nothing else is read.
 Drive::Next Drive::lookAgain(const Footing& footing) {
     const std::string freshness = stage_.policy.settings.text("freshness");
-    const bool isAllowed = freshness == "allow" && target_->shown().has_value() == footing.held.has_value() &&
+    const bool isAllowed = freshness == "allow" && footing.held && target_->shown().has_value() &&
                            target_->conflicts(stageChange(footing)).empty();
     if (isAllowed || isAsItWas(footing)) return Next::kOn;
     const std::string moved = "the stage moved after it was checked";
@@ -421,15 +425,34 @@ Drive::Next Drive::lookAgain(const Footing& footing) {
 
 bool Drive::isAsItWas(const Footing& footing) const {
     const auto now = heldNow();
-    return now.has_value() == footing.held.has_value() && (!now || now->digest == footing.held->digest);
+    if (now.has_value() != footing.held.has_value()) return false;
+    if (now) return now->digest == footing.held->digest;
+    return !isLive(footing) || seedOf(footing.change).digest == footing.base();
+}
+
+TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage) {
+    TargetClaim claim;
+    claim.store = parts.store.storeId();
+    claim.state = parts.state.root.native();
+    claim.project = project.root.native();
+    claim.stage = stage;
+    return claim;
+}
+
+// It runs, probes and undoes nothing beside a command that is still at it.
+void Drive::seizeTarget() {
+    lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                             {.patience = parts_.targetPatience, .takeOver = false});
+    const auto process =
+        CommandMark::stillRunning(commandMark(parts_.state, project_.root, stage_.name), parts_.targetPatience);
+    if (!process) return;
+    throw Error(ErrorCode::kBusy, "a command in {} still runs although the process that drove it is gone{}",
+                stage_.name, *process > 0 ? fmt::format(": process {}", *process) : "")
+        .hint("wait for it to end, or end it; then `gradus recover`");
 }
 
 TargetClaim Drive::claim() const {
-    TargetClaim claim;
-    claim.store = parts_.store.storeId();
-    claim.state = parts_.state.root.native();
-    claim.project = project_.root.native();
-    claim.stage = stage_.name;
+    TargetClaim claim = claimOf(project_, parts_, stage_.name);
     claim.promotion = report_.promotion.id;
     return claim;
 }
@@ -508,8 +531,10 @@ void Drive::tidyIfPossible() {
 }
 
 void Drive::act(const Checkpoint& checkpoint) {
-    if (const auto trouble = stepsFor(report_.promotion, checkpoint).run(StepWhen::kBeforeSwitch, cancel_))
-        return rollBack(checkpoint, trouble->cause, trouble->reason);
+    StepRunner steps = stepsFor(report_.promotion, checkpoint);
+    if (const auto trouble = steps.run(StepWhen::kBeforeSwitch, cancel_)) return leaveApplying(checkpoint, *trouble);
+    // Nor is the switch stopped half-way then.
+    if (steps.irreversible() != nullptr) target_ = parts_.driver(stage_, {});
     ApplyOutcome outcome;
     try {
         outcome = target_->apply(checkpoint);
@@ -528,14 +553,14 @@ Checkpoint Drive::checkpointOf(const Promotion& promotion) const {
     return Checkpoint::decode(parts_.objects.readAll(*promotion.checkpoint, kMostCheckpoint));
 }
 
-Evidence Drive::evidenceOf(const Promotion& promotion) const {
+Evidence evidenceFor(const Records& records, const Promotion& promotion, const Digest& rules) {
     Evidence evidence;
     evidence.tree = promotion.tree.value_or(Digest{});
-    if (const auto change = parts_.store.records().change(promotion.change, promotion.revision)) {
+    if (const auto change = records.change(promotion.change, promotion.revision)) {
         evidence.change = change->changeSet;
         evidence.base = change->base;
     }
-    evidence.rules = project_.rules;
+    evidence.rules = rules;
     return evidence;
 }
 

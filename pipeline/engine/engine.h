@@ -236,7 +236,7 @@ class Engine {
     StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel,
                          const UndoWish& wish = {});
     /// Throws what rollBack() would, as far as the record tells it. Reads only.
-    void requireTakeable(const Promotion& promotion) const;
+    void requireTakeable(const Promotion& promotion, const UndoWish& wish = {}) const;
     /// What a stage holds. Reads only.
     std::optional<HeldTree> heldIn(const std::string& stage) const;
     /// Brings what a dead process left to an end. What somebody drives right now is left alone; what cannot be ended

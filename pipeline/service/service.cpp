@@ -1,14 +1,12 @@
 #include "pipeline/service/service.h"
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
 
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/verified.h"
 #include "pipeline/service/engine_room.h"
+#include "pipeline/service/login.h"
 #include "pipeline/service/project.h"
 #include "stages/changes/git_work_tree.h"
 #include "stages/changes/work_tree.h"
@@ -23,11 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kNewestChanges = 5;
-
-std::string loginName() {
-    const passwd* entry = getpwuid(geteuid());
-    return entry != nullptr ? entry->pw_name : std::to_string(geteuid());
-}
 
 std::vector<QueueEntry> queueOf(const Records& records, std::int64_t project, const Stage& stage, const Moment& now) {
     std::vector<QueueEntry> queue;
@@ -53,6 +46,10 @@ StageStatus stageStatus(const Records& records, std::int64_t project, const Stag
     if (concerned) status.steps = records.steps().of(records.promotion(*concerned)->undoes.value_or(*concerned));
     if (!status.holds.promotion) return status;
     status.promotion = records.promotion(*status.holds.promotion);
+    // It failed where it is, and nobody could take it back.
+    const auto holds = records.words().holds(project);
+    if (std::ranges::find(holds, status.holds.promotion, &Hold::promotion) != holds.end())
+        status.holds.attention = status.holds.promotion;
     const auto watch = records.watches().watch(*status.holds.promotion);
     if (watch && watch->phase == WatchPhase::kMonitor && !watch->ended) status.monitor = watch;
     if (const auto change = records.change(status.promotion->change)) {

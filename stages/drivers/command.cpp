@@ -6,6 +6,7 @@
 
 #include "stages/changes/git_work_tree.h"
 #include "stages/drivers/project_marker.h"
+#include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
 #include "store/project_identity.h"
@@ -18,7 +19,6 @@ namespace {
 
 constexpr Milliseconds kPatience{10 * 60 * 1000};
 constexpr std::size_t kMostStatus = 4096;
-constexpr std::uint64_t kMostChanges = std::uint64_t{256} << 20;
 constexpr const char* kCopies = "copies";
 constexpr const char* kRequest = "request.json";
 
@@ -68,8 +68,9 @@ HostCommand CommandDriver::prepared(const std::string& action, const std::vector
 }
 
 std::optional<std::string> CommandDriver::status() const {
-    const HostCommand command = prepared("status", {"GRADUS_STAGE=" + context_.stage.name});
+    HostCommand command = prepared("status", {"GRADUS_STAGE=" + context_.stage.name});
     if (command.arguments.empty()) return std::nullopt;
+    command.isLook = true;
     const HostOutcome said = context_.run(command);
     if (!said.succeeded()) return std::nullopt;
     return trimmed(said.out.text()).substr(0, kMostStatus);
@@ -88,7 +89,7 @@ std::string CommandDriver::perform(const std::string& action, const CommandReque
     told.push_back("GRADUS_REQUEST=" + (context_.state / kRequest).native());
     HostCommand command = prepared(action, told);
     if (command.arguments.empty()) return "";
-    const auto changes = ChangeSet::decode(context_.objects.readAll(request.step.changes, kMostChanges));
+    const auto changes = readChanges(context_.objects, request.step.changes);
     const FileDescriptor state = openFile(context_.state, O_RDONLY | O_DIRECTORY);
     putFile(context_.files, state.get(), kRequest, request.json(action, changes), 0600);
     // Whoever wants to stop is served by going back, and that is never stopped half-way.

@@ -163,6 +163,17 @@ TEST_F(EngineTest, ATreeThatMovedWhileItWasCheckedIsCheckedAgain) {
     rig.expectWhole();
 }
 
+TEST_F(EngineTest, WhatAnEmptyStageBeginsAsIsWhatWasChecked) {
+    int rounds = 0;
+    rig.answers.before = [&](const std::string& stage) {
+        if (stage == "production" && ++rounds == 1) build(rig.project(), {{"unrelated", file("edited meanwhile")}});
+        return Cause::kPassed;
+    };
+    const Climb climb = rig.promote(rig.submit(sampleAfter()));
+    EXPECT_TRUE(climb.succeeded()) << climb.stages.back().reason;
+    EXPECT_EQ(rounds, 2) << "what was copied into the stage was never checked";
+}
+
 TEST_F(EngineTest, WherePeopleWorkUnrelatedEditsAreNoReasonToCheckAgain) {
     rig.freshness = "allow";
     int rounds = 0;
