@@ -275,7 +275,7 @@ class Service {
     /// index is touched. Throws Error where it was made on files that are in no commit.
     ExportedCommit exportCommit(const std::filesystem::path& directory, const ChangeView& view);
     /// How far the project has come since the commit that a change was made on. Reads only.
-    Ground groundOf(const std::filesystem::path& directory, const BaseFingerprint& base) const;
+    BaseDrift groundOf(const std::filesystem::path& directory, const BaseFingerprint& base) const;
     /// Of this project, newest first.
     std::vector<ChangeView> listChanges(const std::filesystem::path& directory, std::int64_t limit);
     /// What a sandbox changed, with all contents stored, as submitting it would take it. Described: with the words of

@@ -296,16 +296,16 @@ ChangeView Service::viewChange(const fs::path& directory, const std::string& wor
     return viewOf(*store, *found);
 }
 
-Ground Service::groundOf(const fs::path& directory, const BaseFingerprint& base) const {
+BaseDrift Service::groundOf(const fs::path& directory, const BaseFingerprint& base) const {
     const auto tree = base.commit.empty() ? std::nullopt : findWorkTree(projectRoot(directory));
     if (!tree) return {};
     const GitObjects git(tree->directory);
     const auto head = git.findCommit("HEAD");
     const auto distance = head && git.findCommit(base.commit) ? git.distance(base.commit, *head) : std::nullopt;
-    if (!distance) return {.kind = Ground::Kind::kGone};
-    Ground ground{Ground::Kind::kSame, distance->ahead, distance->behind};
-    if (ground.ahead > 0) ground.kind = Ground::Kind::kAhead;
-    if (ground.behind > 0) ground.kind = Ground::Kind::kDiverged;
+    if (!distance) return {.kind = BaseDrift::Kind::kGone};
+    BaseDrift ground{BaseDrift::Kind::kSame, distance->ahead, distance->behind};
+    if (ground.ahead > 0) ground.kind = BaseDrift::Kind::kAhead;
+    if (ground.behind > 0) ground.kind = BaseDrift::Kind::kDiverged;
     return ground;
 }
 

@@ -76,15 +76,15 @@ std::optional<std::string> CommandDriver::status() const {
     return trimmed(said.out.text()).substr(0, kMostStatus);
 }
 
-CommandRequest CommandDriver::requestOf(const CommandStep& step, bool isBack) const {
+TargetRequest CommandDriver::requestOf(const CommandStep& step, bool isBack) const {
     const ReleaseStep copy = copyOf(step);
-    const CommandRequest::Side after{layout_.release(copy.id), copy.manifest.hex()};
-    CommandRequest::Side before;
+    const TargetRequest::Side after{layout_.release(copy.id), copy.manifest.hex()};
+    TargetRequest::Side before;
     if (step.previous) before = {layout_.release(copy.previous), step.previous->hex()};
     return {step, context_.stage.name, isBack ? before : after, isBack ? after : before, isBack};
 }
 
-std::string CommandDriver::perform(const std::string& action, const CommandRequest& request, std::string& log) {
+std::string CommandDriver::perform(const std::string& action, const TargetRequest& request, std::string& log) {
     std::vector<std::string> told = request.environment();
     told.push_back("GRADUS_REQUEST=" + (context_.state / kRequest).native());
     HostCommand command = prepared(action, told);
@@ -105,7 +105,7 @@ std::string CommandDriver::perform(const std::string& action, const CommandReque
 }
 
 /// The stage holds what it shall, as far as its own commands can tell.
-std::string CommandDriver::bring(const CommandRequest& request, std::string& log) {
+std::string CommandDriver::bring(const TargetRequest& request, std::string& log) {
     std::string failure = perform(request.isBack ? "rollback" : "apply", request, log);
     if (!failure.empty()) return failure;
     const auto said = status();
@@ -169,7 +169,7 @@ ApplyOutcome CommandDriver::apply(const Checkpoint& checkpoint) {
 // Open until all is well: from the first command on only the target itself can tell how far it came.
 std::string CommandDriver::carryOut(const Checkpoint& checkpoint, std::string& log) {
     const CommandStep step = CommandStep::decode(checkpoint);
-    const CommandRequest request = requestOf(step, false);
+    const TargetRequest request = requestOf(step, false);
     const std::string id = copyOf(step).id;
     const bool isThere = observe(checkpoint) == Observed::kAfter;
     if (isThere && !shelf_.activation().isOpen) return perform("health", request, log);
