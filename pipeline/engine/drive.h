@@ -31,6 +31,7 @@ struct Footing {
 std::string closedGates(const Decision& decision);
 
 /// As it is recorded.
+std::string conflictText(const std::vector<Conflict>& conflicts);
 CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase);
 
 /// What a verdict about a promotion is bound to, but for the check and the environment.
