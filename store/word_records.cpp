@@ -118,13 +118,13 @@ std::optional<Halt> WordRecords::halt(std::int64_t project) const {
 
 std::vector<GateOverride> WordRecords::overrides(std::int64_t promotion) const {
     auto rows = (*sql_)(
-        "select o.gate, o.roles, p.text, o.actor, o.given_at from gate_override o "
-        "left join payload p on p.seq = o.seq where o.promotion = ? order by o.seq",
+        "select o.gate, o.roles, p.text, o.actor, o.given_at, json_extract(e.body, '$.about') from gate_override o "
+        "join event e on e.seq = o.seq left join payload p on p.seq = o.seq where o.promotion = ? order by o.seq",
         promotion);
     std::vector<GateOverride> out;
     while (rows.step())
         out.push_back({promotion, rows.text(0), withoutCommas(rows.text(1)), reasonIn(rows.optionalText(2)),
-                       rows.number(3), fromMillis(rows.number(4))});
+                       rows.number(3), fromMillis(rows.number(4)), rows.optionalText(5).value_or("")});
     return out;
 }
 

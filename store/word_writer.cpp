@@ -146,6 +146,7 @@ void WordWriter::overrideGate(const GateOverride& word) {
     draft.promotion = promotion->id;
     draft.stage = promotion->stage;
     draft.fields.set("gate", word.gate).set("roles", withCommas(word.roles));
+    if (!word.about.empty()) draft.fields.set("about", word.about);
     writer_.record(std::move(draft));
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,13 +140,40 @@ std::vector<std::string> filesOf(const fs::path& root) {
     return files;
 }
 
+/// Two types of one name in one program: the linker takes the functions of either for both, and says nothing.
+class TypeNames {
+  public:
+    void begin(const std::string& file) {
+        file_ = file;
+        isHidden_ = !layerOf(file) || !isSource(file);
+    }
+    /// The name that another file has given away already, if the line does so once more.
+    std::optional<std::string> readLine(std::string_view line) {
+        if (line == "namespace {" || line == "}  // namespace") isHidden_ = line.starts_with("namespace");
+        const bool isType = (line.starts_with("struct ") || line.starts_with("class ")) && line.ends_with("{");
+        if (isHidden_ || !isType) return std::nullopt;
+        line.remove_prefix(line.find(' ') + 1);
+        const std::string name(line.substr(0, line.find_first_of(" <")));
+        return files_.try_emplace(name, file_).first->second == file_ ? std::nullopt : std::optional(name);
+    }
+
+  private:
+    std::map<std::string, std::string> files_;
+    std::string file_;
+    bool isHidden_ = false;
+};
+
 /// "file:line: what is wrong: the line", one for each, in the order of the files.
 std::vector<std::string> faultsIn(const fs::path& root) {
     std::vector<std::string> faults;
+    TypeNames types;
     for (const std::string& file : filesOf(root)) {
         std::ifstream stream(root / file);
         std::string line;
+        types.begin(file);
         for (int number = 1; std::getline(stream, line); ++number) {
+            if (const auto name = types.readLine(line))
+                faults.push_back(fmt::format("{}:{}: another type is called that: {}", file, number, *name));
             const auto include = isSource(file) ? readInclude(line) : std::nullopt;
             const auto fault = include ? faultOf(file, *include) : std::nullopt;
             if (fault) faults.push_back(fmt::format("{}:{}: {}: {}", file, number, *fault, include->path));
@@ -275,6 +303,15 @@ TEST(Layers, APlaceOnSomebodysMachineIsNamedInAnyFile) {
     EXPECT_EQ(faultsOf("docs/x.md", "\n(" + machine + ")\n"), "docs/x.md:2: a foreign place");
     EXPECT_EQ(faultsOf("store/x.cpp", "auto p = \"" + machine + "\";\n"), "store/x.cpp:1: a foreign place");
     EXPECT_EQ(faultsOf("store/x.cpp", "auto p = \"upper" + machine + "\";\n"), "");
+}
+
+TEST(Layers, ATypeHasItsNameForItself) {
+    MadeUpTree tree;
+    tree.add("store/a.h", "struct Ground {\n};\nnamespace {\nstruct Own {\n}  // namespace\nclass Ground;\n");
+    tree.add("stages/b.cpp", "namespace {\nstruct Ground {\n};\nstruct Own {\n}  // namespace\n");
+    EXPECT_EQ(joined(tree.faults()), "");
+    tree.add("stages/c.h", "\nclass Ground final : public Other {\n");
+    EXPECT_EQ(joined(tree.faults()), "store/a.h:1: another type is called that: Ground");
 }
 
 TEST(Layers, EveryFaultOfATreeIsListedInOrder) {

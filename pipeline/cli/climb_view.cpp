@@ -67,21 +67,6 @@ std::string outputsText(const StageReport& report) {
                        promotionHandle(earlier->reused->result.promotion));
 }
 
-Json checkJson(const CheckReport& report, std::string_view phase) {
-    Json json{{"check", report.check},
-              {"phase", phase},
-              {"verdict", nameOf(kCauses, report.answer.verdict)},
-              {"reason", report.answer.reason},
-              {"wall_ms", report.answer.wallMs},
-              {"evidence", report.fingerprint().hex()}};
-    if (report.answer.exitCode) json["exit_code"] = *report.answer.exitCode;
-    if (report.answer.execution) json["execution"] = executionHandle(*report.answer.execution);
-    if (report.log) json["log"] = report.log->hex();
-    if (report.reused) json["reused_from"] = promotionHandle(report.reused->result.promotion);
-    if (const auto outputs = report.outputs()) json["outputs"] = outputs->hex();
-    return json;
-}
-
 /// The end of what a failed check printed, where the reason is mostly found.
 std::string logTail(const CheckReport& report) {
     constexpr std::size_t kLines = 12;
@@ -115,100 +100,12 @@ std::string_view markOf(StepState state) {
 
 }  // namespace
 
-Json stepJson(const StepRecord& step) {
-    Json json{{"step", step.name}, {"number", step.number}, {"state", nameOf(kStepStates, step.state)},
-              {"runs", step.runs}, {"reason", step.reason}, {"moved_at", formatTime(step.at)}};
-    if (step.exitCode) json["exit_code"] = *step.exitCode;
-    if (step.wallMs) json["wall_ms"] = *step.wallMs;
-    if (step.log) json["log"] = step.log->hex();
-    return json;
-}
-
 std::string stepText(const StepRecord& step, const Paint& paint) {
     std::string line = fmt::format("  {} step {:<11} {:>7}", paint(styleOf(step.state), markOf(step.state)),
                                    printable(step.name), step.wallMs ? seconds(*step.wallMs) : "");
     if (step.state != StepState::kDone) line += fmt::format("  {}", nameOf(kStepStates, step.state));
     if (!step.reason.empty()) line += ": " + printable(step.reason);
     return line + "\n";
-}
-
-Json stepPlanJson(const StepPlan& step) {
-    return {{"step", step.name},
-            {"when", nameOf(kStepWhens, step.when)},
-            {"run", step.run},
-            {"undo", step.undo},
-            {"irreversible", step.irreversible},
-            {"idempotence", nameOf(kIdempotences, step.idempotence)}};
-}
-
-Json promotionJson(const Promotion& promotion, const std::string& reason) {
-    Json json{{"id", promotionHandle(promotion.id)},
-              {"change", fmt::format("{}.{}", changeHandle(promotion.change), promotion.revision)},
-              {"stage", promotion.stage},
-              {"state", nameOf(kPromotionStates, promotion.state)},
-              {"cause", nameOf(kCauses, promotion.cause)},
-              {"reason", reason},
-              {"opened_at", formatTime(promotion.openedAt)},
-              {"moved_at", formatTime(promotion.movedAt)}};
-    if (promotion.undoes) json["undoes"] = promotionHandle(*promotion.undoes);
-    return json;
-}
-
-Json decisionJson(const Decision& decision) {
-    Json gates = Json::array();
-    for (const GateAnswer& answer : decision.gates) {
-        if (answer.state == GateState::kNotApplicable) continue;
-        Json gate{{"gate", nameOf(kGates, answer.gate)},
-                  {"state", nameOf(kGateStates, answer.state)},
-                  {"reason", answer.reason},
-                  {"rule", answer.rule},
-                  {"unblock", answer.unblock}};
-        if (answer.since) gate["since"] = formatTime(*answer.since);
-        if (answer.next) gate["next"] = formatTime(*answer.next);
-        gates.push_back(std::move(gate));
-    }
-    return gates;
-}
-
-Json stageReportJson(const StageReport& report) {
-    Json json{{"promotion", report.promotion.id == 0 ? Json() : promotionJson(report.promotion, report.reason)},
-              {"stage", report.promotion.stage},
-              {"already", report.already}};
-    json["checks"] = Json::array();
-    for (const CheckReport& check : report.before) json["checks"].push_back(checkJson(check, "before"));
-    for (const CheckReport& check : report.after) json["checks"].push_back(checkJson(check, "after"));
-    json["steps"] = Json::array();
-    for (const StepRecord& step : report.steps) json["steps"].push_back(stepJson(step));
-    json["outputs"] = report.outputs;
-    json["conflicts"] = Json::array();
-    for (const MergeConflict& conflict : report.mergeConflicts)
-        json["conflicts"].push_back({{"path", conflict.path}, {"detail", conflict.detail}});
-    for (const Conflict& conflict : report.conflicts)
-        json["conflicts"].push_back({{"path", conflict.path}, {"detail", describe(conflict)}});
-    if (report.rollback) {
-        json["kept"] = Json::array();
-        for (const Kept& kept : report.rollback->kept)
-            json["kept"].push_back({{"path", kept.path}, {"reason", kept.reason}});
-        json["problems"] = report.rollback->problems;
-        json["wrote_nothing"] = report.rollback->wroteNothing;
-    }
-    if (report.gates) json["gates"] = decisionJson(*report.gates);
-    json["notes"] = report.notes;
-    if (report.fault) {
-        const Problem fault = problemOf(*report.fault);
-        json["fault"] = {{"code", fault.code}, {"message", fault.message}, {"hint", fault.hint}};
-    }
-    return json;
-}
-
-Json climbJson(const Climb& climb) {
-    Json json{{"change", {{"id", changeHandle(climb.change)}}}, {"stages", Json::array()}};
-    for (const StageReport& report : climb.stages) json["stages"].push_back(stageReportJson(report));
-    json["others"] = Json::array();
-    for (const StageReport& report : climb.others) json["others"].push_back(stageReportJson(report));
-    if (!climb.stages.empty() && climb.stages.back().promotion.id != 0)
-        json["promotion"] = promotionJson(climb.stages.back().promotion, climb.stages.back().reason);
-    return json;
 }
 
 bool isWaitedFor(const GateAnswer& gate) { return gate.state == GateState::kClosed && !gate.instead; }
@@ -254,138 +151,6 @@ std::string stageText(const StageReport& report, const Paint& paint) {
             if (isWaitedFor(gate)) text += "    " + gateText(gate) + "\n";
     for (const std::string& note : report.notes) text += fmt::format("    note: {}\n", printable(note));
     return text;
-}
-
-Exit exitOf(const StageReport& report) {
-    if (report.fault) return faceOf(report.fault->code()).exit;
-    switch (report.promotion.state) {
-        case State::kPromoted:
-            return Exit::kOk;
-        case State::kRejected:
-            if (report.promotion.cause == Cause::kCancelled) return Exit::kDeclined;
-            return report.promotion.cause == Cause::kErrored ? Exit::kInfrastructure : Exit::kFailed;
-        case State::kRolledBack:
-            return Exit::kRestored;
-        case State::kStuck:
-            return Exit::kInfrastructure;
-        case State::kCancelled:
-            return Exit::kDeclined;
-        case State::kStale:
-        case State::kSuperseded:
-        case State::kExpired:
-            return Exit::kFailed;
-        default:
-            return Exit::kWaiting;
-    }
-}
-
-namespace {
-
-/// What a person can do about a stage that is stuck.
-std::string wayOut(const StageReport& report) {
-    const std::string id = promotionHandle(report.promotion.id);
-    const auto doubt = std::find_if(report.steps.begin(), report.steps.end(),
-                                    [](const StepRecord& step) { return isInDoubt(step.state); });
-    if (doubt != report.steps.end())
-        return fmt::format(
-            "stage {0} is closed. Look whether {1} was done, then say so: `gradus rollback {2} --done {1}` undoes it "
-            "with the rest, `gradus rollback {2} --not-done {1}` undoes only the rest",
-            report.promotion.stage, doubt->name, id);
-    return fmt::format(
-        "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
-        "hand, then `gradus adopt {0}`",
-        report.promotion.stage, id);
-}
-
-}  // namespace
-
-std::optional<Problem> problemOf(const StageReport& report) {
-    const Promotion& promotion = report.promotion;
-    if (report.succeeded()) return std::nullopt;
-    if (report.fault) {
-        Problem problem = problemOf(*report.fault);
-        problem.message =
-            fmt::format("{} did not enter {}: {}", changeHandle(promotion.change), promotion.stage, problem.message);
-        if (problem.hint.empty()) problem.hint = "put that right, then try again; stages above that have it keep it";
-        return problem;
-    }
-    Problem problem;
-    problem.code = std::string(nameOf(kPromotionStates, promotion.state));
-    problem.message = fmt::format("{} {} {}: {}{}", changeHandle(promotion.change),
-                                  promotion.undoes ? "was not taken back out of" : "did not enter", promotion.stage,
-                                  problem.code, report.reason.empty() ? "" : " (" + report.reason + ")");
-    problem.retryable = promotion.cause == Cause::kErrored || promotion.state == State::kWaiting;
-    if (promotion.state == State::kStuck) problem.hint = wayOut(report);
-    return problem;
-}
-
-namespace {
-
-// What a failed check left is there to be looked at.
-std::vector<std::string> withReopen(const StageReport& report, std::vector<std::string> next) {
-    for (const CheckReport& check : report.before)
-        if (check.answer.isKept && check.answer.execution)
-            next.insert(next.begin(), "gradus reopen " + executionHandle(*check.answer.execution));
-    return next;
-}
-
-bool isAny(const StageReport& report, std::initializer_list<ConflictKind> kinds) {
-    return std::any_of(report.conflicts.begin(), report.conflicts.end(), [&](const Conflict& conflict) {
-        return std::find(kinds.begin(), kinds.end(), conflict.kind) != kinds.end();
-    });
-}
-
-/// A merge helps where the stage holds another tree, and nowhere else.
-std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTree) {
-    const std::string id = promotionHandle(report.promotion.id);
-    const std::string change = changeHandle(report.promotion.change);
-    if (isAny(report, {ConflictKind::kNotCommitted, ConflictKind::kFiltered}))
-        return {"git status", "gradus retry " + id};
-    if (isAny(report, {ConflictKind::kForeign, ConflictKind::kShared, ConflictKind::kProtected}))
-        return {"gradus show " + change, "gradus why " + id};
-    // Onto the work tree it was to be put just now.
-    if (isWorkTree || !report.conflicts.empty()) return {"gradus diff " + change, "gradus retry " + id};
-    return {"gradus rebase " + change, "gradus diff " + change};
-}
-
-/// What opens the first closed gate that only a word opens; nothing: it opens by itself, or by another promotion.
-std::optional<std::string> wordThatOpens(const StageReport& report) {
-    const std::string change = changeHandle(report.promotion.change);
-    for (const GateAnswer& gate : report.gates ? report.gates->gates : std::vector<GateAnswer>{}) {
-        if (!isWaitedFor(gate)) continue;
-        if (gate.gate == Gate::kHalt) return "gradus resume";
-        if (gate.gate == Gate::kVeto) return "gradus unveto " + change;
-        if (gate.gate == Gate::kPin) return "gradus unpin " + report.promotion.stage;
-    }
-    return std::nullopt;
-}
-
-}  // namespace
-
-std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree) {
-    const Promotion& promotion = report.promotion;
-    const std::string id = promotionHandle(promotion.id);
-    const std::string change = changeHandle(promotion.change);
-    if (promotion.id == 0) return {"gradus status", "gradus promote " + change + " --to " + promotion.stage};
-    switch (promotion.state) {
-        case State::kPromoted:
-            return {"gradus status"};
-        case State::kRejected:
-            if (promotion.cause == Cause::kErrored) return {"gradus retry " + id, "gradus why " + id};
-            return withReopen(report, {"gradus logs " + id, "gradus show " + change});
-        case State::kStale:
-            return nextAfterStale(report, isWorkTree);
-        case State::kWaiting:
-            if (const auto word = wordThatOpens(report)) return {"gradus why " + id, *word};
-            if (report.gates && report.gates->asks())
-                return {"gradus why " + id, "gradus approve " + change + " --to " + promotion.stage};
-            return {"gradus why " + id, "gradus promote " + change + " --to " + promotion.stage};
-        case State::kVerifying:
-        case State::kSoaking:
-            return {"gradus rollback " + promotion.stage, "gradus why " + id};
-        default:
-            return {"gradus why " + id, "gradus logs " + id};
-    }
 }
 
 bool wantsProgress(const Host& host) { return host.variable("GRADUS_PROGRESS").value_or("") != "none"; }

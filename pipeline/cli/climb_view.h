@@ -30,8 +30,9 @@ Exit exitOf(const StageReport& report);
 /// The problem to tell, if it did not end well.
 std::optional<Problem> problemOf(const StageReport& report);
 /// Whole commands that make sense after it.
-/// `isWorkTree`: the stage is the project itself, so a rebase would meet what it met.
-std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree = false);
+/// `isWorkTree`: the stage is the project itself, so a rebase would meet what it met. `goal`: the stage that somebody
+/// wanted it in, where that is not the one it is about.
+std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree = false, const std::string& goal = "");
 
 class Service;
 /// For verbs that end in a sandbox or a change: it goes into the work tree, or up to a stage, by default the last.

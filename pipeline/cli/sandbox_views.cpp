@@ -226,6 +226,11 @@ std::string systemText(const SystemChanges& system) {
 
 }  // namespace
 
+bool isUntouched(const Harvest& harvest) {
+    return harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty() && harvest.inRepository == 0 &&
+           (!harvest.system || harvest.system->entries == 0);
+}
+
 void addChanges(Json& data, const Harvest& harvest) {
     Json changes = Json::array();
     for (const PathChange& change : harvest.changes.changes())

@@ -16,6 +16,8 @@ Json recordJson(const Execution& run);
 std::string sideEffectsText(const SideEffects& effects);
 /// `changes`, `ignored`, `in_repository`, `base_moved` and `refused`, as members of `data`.
 void addChanges(Json& data, const Harvest& harvest);
+/// Nothing of it would be missed.
+bool isUntouched(const Harvest& harvest);
 Json sandboxJson(const SandboxRecord& record);
 
 /// "3 changes: 1 added, 2 modified" and a line for each, at most `most`.

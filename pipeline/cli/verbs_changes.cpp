@@ -205,14 +205,14 @@ Result diff(Service& service, Context& context) {
     return diffResult(service, context, view.changes, view.base, {{"change", viewJson(view)}});
 }
 
-std::string groundText(const Ground& ground) {
+std::string groundText(const BaseDrift& ground) {
     switch (ground.kind) {
-        case Ground::Kind::kAhead:
+        case BaseDrift::Kind::kAhead:
             return fmt::format(", HEAD is {} ahead", counted(ground.ahead, "commit"));
-        case Ground::Kind::kDiverged:
+        case BaseDrift::Kind::kDiverged:
             return fmt::format(", HEAD went another way: {} ahead, {} behind", counted(ground.ahead, "commit"),
                                counted(ground.behind, "commit"));
-        case Ground::Kind::kGone:
+        case BaseDrift::Kind::kGone:
             return ", which is not in this repository any more";
         default:
             return "";
@@ -230,8 +230,8 @@ Result show(Service& service, Context& context) {
     text += fmt::format("by        {}{}\n", printable(view.actor),
                         view.sponsor ? fmt::format(" for {}", printable(*view.sponsor)) : "");
     text += fmt::format("submitted {}\n", formatTime(change.submittedAt));
-    const Ground ground = service.groundOf(context.host.directory(), view.base);
-    result.data["change"]["base"]["ground"] = nameOf(kGrounds, ground.kind);
+    const BaseDrift ground = service.groundOf(context.host.directory(), view.base);
+    result.data["change"]["base"]["ground"] = nameOf(kBaseDrifts, ground.kind);
     result.data["change"]["base"]["ahead"] = ground.ahead;
     result.data["change"]["base"]["behind"] = ground.behind;
     text +=

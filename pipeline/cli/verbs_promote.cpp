@@ -51,7 +51,7 @@ Result interruptedOr(Result result, const Interrupt& interrupt) {
     return result;
 }
 
-Result climbResult(const Climb& climb, const Engine& engine, const Context& context) {
+Result climbResult(const Climb& climb, const std::string& to, const Engine& engine, const Context& context) {
     Result result;
     result.data = climbJson(climb);
     for (const StageReport& report : climb.others)
@@ -63,7 +63,7 @@ Result climbResult(const Climb& climb, const Engine& engine, const Context& cont
     result.exit = exitOf(last);
     result.problem = problemOf(last);
     const Stage* const stage = engine.project().pipeline.findStage(last.promotion.stage);
-    result.next = nextAfter(last, stage != nullptr && stage->driver == "worktree");
+    result.next = nextAfter(last, stage != nullptr && stage->driver == "worktree", to);
     return result;
 }
 
@@ -179,7 +179,7 @@ Result climb(Service& service, Context& context, const Change& change, const std
     Engine& engine = service.tended(context.host.directory(), view.progress(), interrupt.token());
     const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token(), wishOf(context));
     view.clear();
-    return interruptedOr(climbResult(done, engine, context), interrupt);
+    return interruptedOr(climbResult(done, to, engine, context), interrupt);
 }
 
 /// Onto what the project is now; a problem: it conflicts with that.
@@ -258,7 +258,7 @@ std::vector<Option> undoOptions() {
 Result rollBack(Service& service, Context& context, const Promotion& promotion) {
     const Interrupt interrupt(kLeftInTheMiddle);
     if (context.arguments.flag("dry-run")) {
-        service.engine(context.host.directory()).requireTakeable(promotion);
+        service.engine(context.host.directory()).requireTakeable(promotion, undoWishOf(context));
         Result result{.data = {{"promotion", promotionJson(promotion, "")}, {"steps", Json::array()}},
                       .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
                                           changeHandle(promotion.change), promotion.stage)};
@@ -302,6 +302,13 @@ Result rollback(Service& service, Context& context) {
                     service.promotionToTakeBack(context.host.directory(), *context.arguments.positional("STAGE")));
 }
 
+/// What came into a stage without whoever wanted it higher: that goes no further by itself.
+void addWayOn(const StageReport& report, const Engine& engine, Result& result) {
+    const std::string last = lastStage(engine);
+    if (!report.succeeded() || report.promotion.undoes || report.promotion.stage == last) return;
+    result.next.push_back(fmt::format("gradus promote {} --to {}", changeHandle(report.promotion.change), last));
+}
+
 /// Stages that wait for their cause to be put right.
 std::string stuckText(Service& service, const Context& context) {
     std::string text;
@@ -322,9 +329,16 @@ Result recover(Service& service, Context& context) {
     ClimbView view(context, stageNames(engine, ""));
     const auto all = engine.recover(view.progress(), interrupt.token());
     const auto expired = engine.expire();
-    const auto driven = engine.driveReady(view.progress(), interrupt.token());
-    view.clear();
     Result result;
+    std::vector<StageReport> driven;
+    try {
+        driven = engine.driveReady(view.progress(), interrupt.token());
+    } catch (const Error& e) {
+        // What was recovered is told all the same.
+        result.exit = faceOf(e.code()).exit;
+        result.problem = problemOf(e);
+    }
+    view.clear();
     result.data["recovered"] = Json::array();
     result.data["expired"] = Json::array();
     result.data["driven"] = Json::array();
@@ -334,6 +348,7 @@ Result recover(Service& service, Context& context) {
     }
     for (const StageReport& report : driven) {
         result.data["driven"].push_back(stageReportJson(report));
+        addWayOn(report, engine, result);
         result.text += fmt::format("it was the turn of {}\n", changeHandle(report.promotion.change)) +
                        stageText(report, context.paint);
     }
@@ -341,6 +356,7 @@ Result recover(Service& service, Context& context) {
         Json json = stageReportJson(one.report);
         json["was"] = nameOf(kPromotionStates, one.before.state);
         result.data["recovered"].push_back(std::move(json));
+        addWayOn(one.report, engine, result);
         result.text +=
             fmt::format("{} was {}\n", promotionHandle(one.before.id), nameOf(kPromotionStates, one.before.state)) +
             stageText(one.report, context.paint);

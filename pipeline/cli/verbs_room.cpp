@@ -31,10 +31,6 @@ std::string shellFor(const Context& context) {
     return "/bin/sh";
 }
 
-bool isUntouched(const Harvest& harvest) {
-    return harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty() && harvest.inRepository == 0;
-}
-
 /// A sandbox made only for this shell stays if anything changed in it.
 void settle(Service& service, Context& context, const SandboxRecord& made, Result& result) {
     const Harvest harvest = service.sandboxes().diff(made.id);
@@ -56,7 +52,8 @@ Result shell(Service& service, Context& context) {
     const bool isNew = !word || word->empty();
     const auto here = context.host.directory();
     const SandboxRecord record = isNew ? service.sandboxes().create({.project = service.projectRoot(here),
-                                                                     .lifetime = service.sandboxLifetime(here)})
+                                                                     .lifetime = service.sandboxLifetime(here),
+                                                                     .system = service.sandboxesAreOfTheSystem(here)})
                                        : service.sandbox(*word);
     RunningCommand running(context, "sandbox shell");
     RunWords words = running.words();

@@ -38,7 +38,12 @@ std::vector<std::string> nextSteps(const StatusReport& report) {
         if (stage.holds.stuck) return {"gradus why " + promotionHandle(*stage.holds.stuck)};
     for (const Promotion& promotion : report.unfinished)
         if (promotion.state == PromotionState::kWaiting) return {"gradus why " + promotionHandle(promotion.id)};
-    return {"gradus try -- COMMAND", "gradus promote"};
+    std::vector<std::string> next;
+    if (report.stopped) next.push_back("gradus why " + promotionHandle(*report.stopped));
+    if (report.ahead) next.push_back("gradus promote " + changeHandle(*report.ahead));
+    if (report.hasEdits) next.emplace_back("gradus promote");
+    next.emplace_back("gradus try -- COMMAND");
+    return next;
 }
 
 Json changesJson(const StatusReport& report) {

@@ -53,10 +53,8 @@ std::vector<std::string> nextSteps(const Trial& trial) {
 void sayWhatChanged(const Trial& trial, Context& context) {
     const Harvest& harvest = trial.changes();
     if (trial.unread()) return context.progress.text("what changed cannot be listed: " + printable(*trial.unread()));
-    const bool nothing = harvest.changes.empty() && harvest.ignored == 0 && harvest.refused.empty() &&
-                         harvest.inRepository == 0 && (!harvest.system || harvest.system->entries == 0);
     const bool tellsAll = context.arguments.flag("untrusted");
-    if (nothing && !tellsAll && !context.host.terminal().errIsTerminal) return;
+    if (isUntouched(harvest) && !tellsAll && !context.host.terminal().errIsTerminal) return;
     context.progress.text(changesText(harvest, context.progress.paint(), kMostShown));
 }
 

@@ -159,6 +159,13 @@ void addDefinition(Canonical& form, const Stage& stage, const Check& check) {
         }
 }
 
+// Of variables that are passed in, the values.
+void addPassed(Canonical& form, const Check& check, const std::vector<std::string>& environment) {
+    const std::vector<std::string> passed = check.settings.list("env");
+    form.list(passed.size());
+    for (const std::string& name : passed) form.text(valueIn(environment, name));
+}
+
 }  // namespace
 
 Digest checkDefinition(const Stage& stage, const Check& check) {
@@ -170,9 +177,7 @@ Digest checkDefinition(const Stage& stage, const Check& check) {
 Digest checkDigest(const Stage& stage, const Check& check, const std::vector<std::string>& environment) {
     Canonical form("gradus.check.1");
     addDefinition(form, stage, check);
-    const std::vector<std::string> passed = check.settings.list("env");
-    form.list(passed.size());
-    for (const std::string& name : passed) form.text(valueIn(environment, name));
+    addPassed(form, check, environment);
     return form.hash();
 }
 
@@ -180,9 +185,7 @@ Digest buildDigest(const Check& check, const std::vector<std::string>& environme
     Canonical form("gradus.build.1");
     form.text(check.kind);
     addSettings(form, check.settings);
-    const std::vector<std::string> passed = check.settings.list("env");
-    form.list(passed.size());
-    for (const std::string& name : passed) form.text(valueIn(environment, name));
+    addPassed(form, check, environment);
     return form.hash();
 }
 

@@ -22,7 +22,33 @@ bool isDecidedByTheTree(const Check& check, const CommandRequest& request) {
            request.show.empty();
 }
 
+void addWords(Canonical& form, const std::vector<std::string>& words) {
+    form.list(words.size());
+    for (const std::string& word : words) form.text(word);
+}
+
+void addService(Canonical& form, const ServiceRequest& service) {
+    form.text(service.name).text(service.data.native()).text(service.readyLog).number(service.port.value_or(0));
+    for (const auto* words : {&service.run, &service.passed, &service.ready, &service.prepare, &service.inputs})
+        addWords(form, *words);
+}
+
 }  // namespace
+
+// Not what it may take, nor how well it is confined: that says nothing about what comes out.
+Digest surroundingsOf(const CommandRequest& request) {
+    Canonical form("gradus.surroundings.1");
+    addWords(form, request.hide);
+    form.list(request.show.size());
+    for (const auto& path : request.show) form.text(path.native());
+    addWords(form, request.passed);
+    form.number(request.system ? 1 : 0).number(request.network.host ? 1 : 0);
+    form.list(request.network.destinations.size());
+    for (const Destination& destination : request.network.destinations) form.text(formatDestination(destination));
+    form.list(request.services.size());
+    for (const ServiceRequest& service : request.services) addService(form, service);
+    return form.hash();
+}
 
 std::optional<Digest> questionOf(Sandboxes& sandboxes, const Check& check, const CommandRequest& request,
                                  const Evidence& evidence) {

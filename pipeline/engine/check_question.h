@@ -12,6 +12,9 @@ namespace gradus {
 std::optional<Digest> questionOf(Sandboxes& sandboxes, const Check& check, const CommandRequest& request,
                                  const Evidence& evidence);
 
+/// What a command sees and reaches besides the tree: what is hidden and shown, the network, the services.
+Digest surroundingsOf(const CommandRequest& request);
+
 /// Whether a yes from before may count in this stage: never in production, and as long as the policy says.
 std::optional<Milliseconds> reuseWithin(const Stage& stage);
 

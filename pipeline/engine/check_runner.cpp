@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "pipeline/engine/built.h"
 #include "pipeline/engine/check_answer.h"
 #include "pipeline/engine/check_question.h"
 #include "pipeline/engine/check_schedule.h"
@@ -83,6 +84,7 @@ class Round {
     };
     Round(const CheckRunner::Surroundings& around, const Subject& subject, CheckWhen when)
         : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {
+        if (subject.tree != nullptr) left_ = subject.tree->atMost;
         // As coarse as the clock that stamps files.
         ::clock_gettime(CLOCK_REALTIME_COARSE, &began_);
     }
@@ -114,11 +116,51 @@ class Round {
             const auto asked = questionOf(around_.sandboxes, check, request, evidenceOf(check));
             if (!asked) continue;
             asked_.emplace(name, *asked);
-            if (auto proof = subject_.tree->proven(*asked)) proofs_.emplace(name, std::move(*proof));
+            // What is built only now is a question that nobody has answered.
+            const auto seen = builtBefore(check);
+            auto proof = seen ? subject_.tree->proven(overOutputs(*asked, *seen)) : std::nullopt;
+            if (proof) proofs_.emplace(name, std::move(*proof));
         }
     }
 
-    static bool builds(const Check& check) { return check.settings.find("outputs") != nullptr; }
+    std::vector<std::string> buildersOf(const Check& check) const {
+        if (subject_.tree == nullptr) return {};
+        return buildersFor(subject_.pipeline, subject_.stage, check);
+    }
+
+    /// What it will see of other checks' outputs, as far as that is known before any of them runs.
+    std::optional<std::vector<Digest>> builtBefore(const Check& check) const {
+        std::vector<Digest> outputs;
+        for (const std::string& builder : buildersOf(check)) {
+            const auto proof = proofs_.find(builder);
+            if (proof == proofs_.end()) return std::nullopt;
+            outputs.push_back(proof->second.result.outputs.value_or(Digest()));
+        }
+        return outputs;
+    }
+
+    /// The same once they have passed.
+    std::vector<Digest> builtFor(const Check& check) {
+        const std::lock_guard guard(mutex_);
+        std::vector<Digest> outputs;
+        for (const std::string& builder : buildersOf(check))
+            if (const auto report = reports_.find(builder); report != reports_.end() && report->second.outputs())
+                outputs.push_back(*report->second.outputs());
+        return outputs;
+    }
+
+    Digest buildOf(const Check& check, const CommandRequest& request) {
+        if (!source_) source_ = subject_.tree->source();
+        const Digest own = Canonical("gradus.built.2")
+                               .digest(*source_)
+                               .digest(buildDigest(check, around_.hostEnvironment))
+                               .digest(surroundingsOf(request))
+                               .hash();
+        std::vector<Digest> others;
+        for (const std::string& builder : buildersOf(check))
+            others.push_back(builtOf_.contains(builder) ? builtOf_.at(builder) : Digest());
+        return overOutputs(own, others);
+    }
 
     // What was built of the same tree in the same way comes along; running it again would give other bytes.
     void lookForBuilds() {
@@ -127,13 +169,11 @@ class Round {
             if (check.when != CheckWhen::kBefore || !builds(check)) continue;
             try {
                 const auto request = confinedCheck(subject_.pipeline, subject_.stage, check, subject_.tree->project);
-                const Digest of = Canonical("gradus.built.1")
-                                      .digest(subject_.tree->source())
-                                      .digest(buildDigest(check, around_.hostEnvironment))
-                                      .hash();
+                const Digest of = buildOf(check, request);
                 builtOf_.emplace(name, of);
                 leftOver_.emplace(name, subject_.tree->leftOver(check.settings.list("outputs")));
-                auto proof = subject_.tree->built ? subject_.tree->built(of, demanded(request)) : std::nullopt;
+                const bool mayCount = subject_.tree->built && check.settings.flag("reuse") && builtBefore(check);
+                auto proof = mayCount ? subject_.tree->built(of, demanded(request)) : std::nullopt;
                 if (proof) proofs_.emplace(name, std::move(*proof));
             } catch (const Error& e) {
                 builtOf_.erase(name);
@@ -162,14 +202,19 @@ class Round {
     void work() {
         while (const Check* check = schedule_.next()) {
             show([&] { subject_.progress.started(*check); });
-            CheckReport report = judge(*check);
+            // On record before anybody begins who needs it.
+            const CheckReport& report = keep(judge(*check));
             const bool goesOn = !report.moved && report.answer.verdict != Cause::kCancelled;
             schedule_.finish(*check, report.answer.verdict == Cause::kPassed);
             if (!goesOn) schedule_.stop();
             show([&] { subject_.progress.finished(report); });
-            const std::lock_guard guard(mutex_);
-            reports_.emplace(check->name, std::move(report));
         }
+    }
+
+    const CheckReport& keep(CheckReport report) {
+        const std::lock_guard guard(mutex_);
+        const std::string name = report.check;
+        return reports_.emplace(name, std::move(report)).first->second;
     }
 
     CheckReport judge(const Check& check) {
@@ -177,9 +222,12 @@ class Round {
         CheckReport report = proof == proofs_.end() ? ask(check) : answeredBefore(proof->second);
         report.check = check.name;
         report.evidence = evidenceOf(check);
+        const std::vector<Digest> built = builtFor(check);
+        report.evidence.check = overOutputs(report.evidence.check, built);
         report.evidence.environment = report.answer.environment.value_or(hostEnvironmentDigest());
         report.definition = checkDefinition(subject_.stage, check);
-        if (const auto asked = asked_.find(check.name); asked != asked_.end()) report.asked = asked->second;
+        if (const auto asked = asked_.find(check.name); asked != asked_.end())
+            report.asked = overOutputs(asked->second, built);
         if (const auto of = builtOf_.find(check.name); of != builtOf_.end()) report.builtOf = of->second;
         keepLog(report);
         return report;
@@ -206,7 +254,7 @@ class Round {
             if (kind == around_.kinds.end())
                 throw Error(ErrorCode::kInfrastructure, "checks of kind '{}' cannot be run here", check.kind);
             CheckAnswer answer = kind->second->run(contextFor(check));
-            if ((moved = hasMoved())) return voided(std::move(answer));
+            if ((moved = hasMoved(check))) return voided(std::move(answer));
             return answer;
         } catch (const std::exception& fault) {
             return erroredBy(fault);
@@ -233,13 +281,17 @@ class Round {
         request.cancel = subject_.cancel;
         request.live = [this, &check](Stream stream, std::string_view bytes) { tell(check, stream, bytes); };
         limitTime(check, request.limits);
-        capLimits(request.limits, tree.atMost);
+        {
+            const std::lock_guard guard(mutex_);
+            capLimits(request.limits, left_);
+        }
         if (const auto fault = unbuildable_.find(check.name); fault != unbuildable_.end()) throw Error(fault->second);
-        ResultingTree shown{tree.project, tree.directory, tree.leftOut, tree.changes, tree.base};
-        if (const auto over = leftOver_.find(check.name); over != leftOver_.end())
-            shown.leftOut.insert(shown.leftOut.end(), over->second.begin(), over->second.end());
         const ExecutionReport report =
-            around_.sandboxes.runOver(shown, request, {.patterns = check.settings.list("outputs")});
+            around_.sandboxes.runOver(shownTo(check), request, {.patterns = check.settings.list("outputs")});
+        {
+            const std::lock_guard guard(mutex_);
+            spendTime(left_, report.execution.cpuMillis);
+        }
         CheckAnswer answer = answerOf(report, subject_.cancel.stop_requested());
         if (report.outputs) answer.outputs = around_.objects.put(report.outputs->encode());
         // It ran and came to its end, but not to what it is there for.
@@ -248,6 +300,20 @@ class Round {
             answer.reason = report.outputsFault;
         }
         return answer;
+    }
+
+    /// The tree without what earlier builds left in it, and with what the checks built that it needs.
+    ResultingTree shownTo(const Check& check) {
+        const TreeUnderTest& tree = *subject_.tree;
+        ResultingTree shown{tree.project, tree.directory, tree.leftOut, tree.changes, tree.base};
+        std::vector<std::string> builders = buildersOf(check);
+        builders.push_back(check.name);
+        for (const std::string& builder : builders)
+            if (const auto over = leftOver_.find(builder); over != leftOver_.end())
+                shown.leftOut.insert(shown.leftOut.end(), over->second.begin(), over->second.end());
+        if (const auto built = builtFor(check); !built.empty())
+            shown.changes = withBuilt(shown.changes, builtTogether(around_.objects, built, subject_.stage.name));
+        return shown;
     }
 
     CheckAnswer runOnHost(const Check& check, const std::vector<std::string>& words) {
@@ -264,9 +330,12 @@ class Round {
         return answerOf(gradus::runOnHost(command));
     }
 
-    bool hasMoved() {
-        if (subject_.tree == nullptr || !subject_.tree->now) return false;
+    bool hasMoved(const Check& check) {
+        if (subject_.tree == nullptr) return false;
         const std::lock_guard guard(looking_);
+        // What is built is of every file below, not only of those that the change touches.
+        if (source_ && builds(check) && subject_.tree->source() != *source_) return true;
+        if (!subject_.tree->now) return false;
         return subject_.tree->now() != subject_.tree->was;
     }
 
@@ -320,9 +389,11 @@ class Round {
     CheckSchedule schedule_;
     timespec began_{};
     std::mutex mutex_;
+    Limits left_;  ///< of what they may take: of processor time, all of them together
     std::map<std::string, CheckReport> reports_;
     std::map<std::string, Digest> asked_;
     std::map<std::string, EarlierProof> proofs_;
+    std::optional<Digest> source_;  ///< that is built of, where something is
     std::map<std::string, Digest> builtOf_;
     std::map<std::string, std::vector<std::string>> leftOver_;
     std::map<std::string, Error> unbuildable_;
@@ -350,6 +421,11 @@ void capLimits(Limits& limits, const Limits& most) {
         const auto name = static_cast<LimitName>(i);
         if (most[name] && (!limits[name] || limits[name]->value > most[name]->value)) limits[name] = most[name];
     }
+}
+
+void spendTime(Limits& most, std::uint64_t cpuMillis) {
+    auto& cpu = most[LimitName::kCpuTime];
+    if (cpu) cpu->value -= std::min(cpu->value - 1, cpuMillis);
 }
 
 std::string failuresOf(const std::vector<CheckReport>& reports) {

@@ -24,14 +24,15 @@ struct TreeUnderTest {
     std::vector<std::string> leftOut;  ///< of the seed
     ChangeSet changes;
     const StandingBase* base = nullptr;  ///< instead of the directory, borrowed
-    Limits atMost = {};                  ///< that any one check may take, whatever the rules allow
+    /// That any one check may take, whatever the rules allow; of processor time, all of them together.
+    Limits atMost = {};
     /// Checks usually keep a machine busy by themselves; more at once would mostly wait for each other.
     std::size_t atOnce = 2;
     /// What the verdicts are bound to, but for the check and the environment.
     Evidence evidence;
     /// A digest of what must stand still below, as it is now: asked after every check, as asking may mean to look at
     /// every file. Where it is not `was`, the tree that was looked at is nobody's any more, and the verdict is void.
-    /// Absent: nothing there moves.
+    /// Absent: what lies below never changes.
     std::function<Digest()> now;
     Digest was;  ///< as it was just before the first check
     /// The answer that was given to the same question before, where one may count. Absent: every check is run.
@@ -73,6 +74,8 @@ struct CheckProgress {
 
 /// Takes over what `most` has and what is absent or larger in `limits`.
 void capLimits(Limits& limits, const Limits& most);
+/// What one used is not there for the next; a little always is.
+void spendTime(Limits& most, std::uint64_t cpuMillis);
 
 /// Runs the checks of a stage: those that come before in sandboxes over the resulting tree, as many at once as it says,
 /// those that come after, looking at what runs, one after the other. In the order of their needs; one whose needs did

@@ -31,7 +31,14 @@ struct Footing {
 std::string closedGates(const Decision& decision);
 
 /// As it is recorded.
+std::string conflictText(const std::vector<Conflict>& conflicts);
 CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase);
+
+/// What a verdict about a promotion is bound to, but for the check and the environment.
+Evidence evidenceFor(const Records& records, const Promotion& promotion, const Digest& rules);
+
+/// Who takes the target of a stage; for no promotion yet.
+TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage);
 
 /// Whoever holds an flock on this file drives the promotion.
 std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
@@ -92,6 +99,8 @@ class Drive {
     /// What the stage holds now. Reads all of it, where the driver must.
     std::optional<HeldTree> heldNow() const;
     Seed seedOf(const Change& change) const;
+    /// What should come first, by what does not fit.
+    std::vector<std::int64_t> missingFor(const Footing& footing) const;
     void revise(Footing& footing);
     Facts factsOf(const Footing& footing) const;
     Decision decideOn(const Facts& facts) const;
@@ -135,10 +144,15 @@ class Drive {
     Next lookAgain(const Footing& footing);
     bool isAsItWas(const Footing& footing) const;
     void tidyTarget();
+    void tidyIfPossible();
     void act(const Checkpoint& checkpoint);
     /// The steps of `promotion`, driven by this one.
     StepRunner stepsFor(const Promotion& promotion, const Checkpoint& checkpoint);
     void finishApplying(const Checkpoint& checkpoint);
+    /// Back, or nowhere where somebody only wants to stop and there is no way back.
+    void leaveApplying(const Checkpoint& checkpoint, const StepTrouble& trouble);
+    /// A wish to stop is nobody's no: past what cannot be undone it stays until somebody goes on with it.
+    bool staysAfter(const Checkpoint& checkpoint, Cause cause, const std::string& reason);
     void goOnApplying(const Checkpoint& checkpoint, const std::string& gone);
     /// Nothing can be taken back: it stays as it is, and a person has to look.
     void standStill(Cause cause, const std::string& reason, const std::string& why);
@@ -149,6 +163,8 @@ class Drive {
     ChangeSet outputsOf(const std::vector<CheckReport>& reports) const;
     void addOutputs(TreeUnderTest& tree, const Footing& footing);
     const Manifest& sourceOf(const Footing& footing);
+    /// Below it lies the project itself, where people go on working.
+    bool isLive(const Footing& footing) const;
     std::optional<EarlierProof> builtBefore(const Digest& builtOf, const std::vector<Guarantee>& demanded) const;
     Next park(const Footing& footing, const std::string& reason);
     Next endStale(const Footing& footing, const std::string& reason);
@@ -172,6 +188,7 @@ class Drive {
     std::vector<CheckReport> lookAtRestored();
     void judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports);
     void rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason);
+    static Step stuckBy(const RollbackOutcome& outcome);
     void settleRollback(const RollbackOutcome& outcome);
     void goBack(const Checkpoint& checkpoint);
     void clearPrepared();
@@ -179,8 +196,9 @@ class Drive {
     bool isAnsweredFor(const Footing& footing) const;
     StageChange stageChange(const Footing& footing) const;
     TargetClaim claim() const;
+    /// The target, once nothing that a killed driver started is at work there any more. Throws Error(kBusy).
+    void seizeTarget();
     Checkpoint checkpointOf(const Promotion& promotion) const;
-    Evidence evidenceOf(const Promotion& promotion) const;
 
     const EngineProject& project_;
     EngineParts& parts_;

@@ -16,6 +16,18 @@ std::string keptText(const std::vector<Kept>& kept) {
     return text;
 }
 
+bool isRestored(const RollbackOutcome& outcome) { return outcome.complete && outcome.problems.empty(); }
+
+/// Why it was taken back, what was kept, and how what is there again does.
+std::string restoredText(const std::string& why, const RollbackOutcome& outcome,
+                         const std::vector<CheckReport>& again) {
+    std::vector<std::string> parts;
+    if (!why.empty()) parts.push_back(why);
+    if (!outcome.kept.empty()) parts.push_back("kept: " + keptText(outcome.kept));
+    if (verdictOf(again) != Cause::kPassed) parts.push_back("restored, but " + failuresOf(again));
+    return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 std::string insisted(const std::string& reason, const UndoWish& wish) {
     if (!wish.insist) return reason;
     return fmt::format("{}{}insisted on: {}", reason, reason.empty() ? "" : ", ", *wish.insist);
@@ -82,7 +94,9 @@ std::vector<CheckReport> Drive::lookAtRestored() {
 void Drive::rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason) {
     StepRunner steps = stepsFor(report_.promotion, checkpoint);
     if (const auto trouble = steps.settleDoubts()) return standStill(cause, reason, trouble->reason);
-    const StepPlan* const step = insists_ ? nullptr : steps.irreversible();
+    // Who is on the way back already was let past it.
+    const bool isDecided = insists_ || report_.promotion.state == State::kRollingBack;
+    const StepPlan* const step = isDecided ? nullptr : steps.irreversible();
     if (step != nullptr)
         return standStill(cause, reason,
                           fmt::format("what step '{}' did cannot be undone, so a person has to decide", step->name));
@@ -93,21 +107,18 @@ void Drive::rollBack(const Checkpoint& checkpoint, Cause cause, const std::strin
     settleRollback(outcome);
 }
 
+Drive::Step Drive::stuckBy(const RollbackOutcome& outcome) {
+    return {
+        .to = State::kStuck, .cause = Cause::kErrored, .reason = fmt::format("{}", fmt::join(outcome.problems, "; "))};
+}
+
 void Drive::settleRollback(const RollbackOutcome& outcome) {
     const Cause cause = report_.promotion.cause;
     const std::string why = parts_.store.records().lastReason(report_.promotion.id).value_or("");
-    if (!outcome.complete || !outcome.problems.empty()) {
-        std::string problems;
-        for (const std::string& problem : outcome.problems) problems += (problems.empty() ? "" : "; ") + problem;
-        commit({{.to = State::kStuck, .cause = Cause::kErrored, .reason = problems}});
-        return;
-    }
+    if (!isRestored(outcome)) return commit({stuckBy(outcome)});
     const auto again = lookAtRestored();
-    const bool well = verdictOf(again) == Cause::kPassed;
-    const bool attention = !outcome.kept.empty() || !well;
-    std::string reason = why;
-    if (!outcome.kept.empty()) reason += (reason.empty() ? "kept: " : "; kept: ") + keptText(outcome.kept);
-    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
+    const bool attention = !outcome.kept.empty() || verdictOf(again) != Cause::kPassed;
+    const std::string reason = restoredText(why, outcome, again);
     std::optional<Hold> hold;
     // I20: automation does not try again what failed here.
     if (cause == Cause::kFailed) hold = holdAfter(report_.promotion.id, why);
@@ -119,8 +130,7 @@ StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason,
     take(promotion.id);
     report_.promotion = *parts_.store.records().promotion(promotion.id);
     requireTargetOf(report_.promotion, *target_);
-    lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
-                             {.patience = parts_.targetPatience, .takeOver = false});
+    seizeTarget();
     const Checkpoint checkpoint = checkpointOf(report_.promotion);
     StepRunner steps = stepsFor(report_.promotion, checkpoint);
     hear(steps, report_.promotion, wish);
@@ -132,11 +142,10 @@ StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>
     requireTargetOf(promotion, *target_);
     Footing footing;
     footing.change = *parts_.store.records().change(promotion.change, promotion.revision);
-    lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
-                             {.patience = parts_.targetPatience, .takeOver = false});
+    seizeTarget();
     const StageState holds = parts_.store.records().stageState(project_.id, stage_.name);
-    // Where the way back failed, what the stage holds is nobody's: it is tried again.
-    if (holds.promotion != promotion.id && !holds.stuck)
+    requireNotClosedTo(parts_.store.records(), holds, promotion);
+    if (!isWhatStands(parts_.store.records(), holds, promotion.id))
         throw Error(ErrorCode::kNotAllowed, "{} is not what {} holds any more", promotionHandle(promotion.id),
                     stage_.name)
             .hint("see `gradus status`");
@@ -165,26 +174,24 @@ StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>
 
 // An undo that stands at applying: the way back of the promotion that it undoes is its way on.
 void Drive::goBack(const Checkpoint& checkpoint) {
-    std::string reason = parts_.store.records().lastReason(report_.promotion.id).value_or("");
+    const std::string reason = parts_.store.records().lastReason(report_.promotion.id).value_or("");
     StepRunner steps = stepsFor(*parts_.store.records().promotion(*report_.promotion.undoes), checkpoint);
     if (const auto trouble = steps.settleDoubts()) return standStill(Cause::kErrored, reason, trouble->reason);
     const RollbackOutcome outcome = restore(steps, checkpoint);
     report_.rollback = outcome;
-    if (!outcome.complete || !outcome.problems.empty()) {
-        std::string problems;
-        for (const std::string& problem : outcome.problems) problems += (problems.empty() ? "" : "; ") + problem;
-        commit({{.to = State::kRollingBack, .cause = Cause::kErrored, .reason = problems},
-                {.to = State::kStuck, .cause = Cause::kErrored, .reason = problems}});
-        return;
+    if (!isRestored(outcome)) {
+        Step rollingBack = stuckBy(outcome);
+        rollingBack.to = State::kRollingBack;
+        return commit({rollingBack, stuckBy(outcome)});
     }
     commit({{.to = State::kVerifying, .back = true, .attention = !outcome.kept.empty()}});
     const auto again = lookAtRestored();
     report_.after = again;
     const bool well = verdictOf(again) == Cause::kPassed;
-    if (!outcome.kept.empty()) reason += (reason.empty() ? "kept: " : "; kept: ") + keptText(outcome.kept);
-    if (!well) reason += fmt::format("{}restored, but {}", reason.empty() ? "" : "; ", failuresOf(again));
     commit({{.to = State::kSoaking},
-            {.to = State::kPromoted, .cause = well ? Cause::kPassed : Cause::kInconclusive, .reason = reason}},
+            {.to = State::kPromoted,
+             .cause = well ? Cause::kPassed : Cause::kInconclusive,
+             .reason = restoredText(reason, outcome, again)}},
            {.checks = again, .phase = CheckPhase::kAfter});
 }
 
@@ -193,9 +200,7 @@ std::optional<StageReport> Drive::recover(const Promotion& promotion) {
     report_.promotion = *parts_.store.records().promotion(promotion.id);
     if (isFinal(report_.promotion.state)) return report_;
     requireTargetOf(report_.promotion, *target_);
-    if (report_.promotion.target)
-        lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
-                                 {.patience = parts_.targetPatience, .takeOver = false});
+    if (report_.promotion.target) seizeTarget();
     goOn(report_.promotion);
     return report_;
 }
@@ -206,10 +211,11 @@ void Drive::clearPrepared() {
     try {
         lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                                  {.patience = Milliseconds(0), .takeOver = false});
-        tidyTarget();
     } catch (const Error& e) {
         report_.notes.push_back(fmt::format("what it had prepared is cleared up by the next promotion: {}", e.what()));
+        return;
     }
+    tidyIfPossible();
 }
 
 void Drive::goOn(const Promotion& promotion) {

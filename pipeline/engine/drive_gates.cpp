@@ -61,12 +61,13 @@ std::vector<GateOverride> Drive::granted(const Facts& facts, const Decision& dec
         const GateAnswer& answer = decision.at(wish.gate);
         if (answer.state != GateState::kClosed || answer.instead) continue;
         const std::string name(nameOf(kGates, wish.gate));
-        const OverrideFact fact{facts.promotion, name, parts_.actor, roles, input.now, wish.reason};
+        const std::string about = wish.gate == Gate::kSteps ? irreversibleDigest(stage_) : "";
+        const OverrideFact fact{facts.promotion, name, parts_.actor, roles, input.now, wish.reason, about};
         const std::string why = whyNotOverridden(input, wish.gate, fact);
         if (!why.empty())
             throw Error(ErrorCode::kNotAllowed, "the gate '{}' of {} stays closed: {}", name, stage_.name, why)
                 .hint(answer.reason);
-        words.push_back({.promotion = 0, .gate = name, .roles = roles, .reason = wish.reason});
+        words.push_back({.promotion = 0, .gate = name, .roles = roles, .reason = wish.reason, .about = about});
     }
     return words;
 }

@@ -1,6 +1,8 @@
 #include <algorithm>
 
+#include "pipeline/engine/built.h"
 #include "pipeline/engine/drive.h"
+#include "pipeline/engine/ground.h"
 #include "stages/changes/source_tree.h"
 #include "stages/changes/work_tree.h"
 #include "store/model/error.h"
@@ -9,44 +11,33 @@ namespace gradus {
 
 namespace {
 
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
-
 bool contains(const std::vector<Guarantee>& all, Guarantee guarantee) {
     return std::find(all.begin(), all.end(), guarantee) != all.end();
 }
 
+bool isDirectory(const PathChange& change) { return change.after->type == EntryType::kDirectory; }
+
 bool isWhole(const Objects& objects, const Digest& outputs) {
     if (!objects.contains(outputs)) return false;
-    const ChangeSet built = ChangeSet::decode(objects.readAll(outputs, kMostChangeSet));
+    const ChangeSet built = readChanges(objects, outputs);
     return std::all_of(built.changes().begin(), built.changes().end(), [&](const PathChange& change) {
-        return change.after->type == EntryType::kDirectory || objects.contains(change.after->digest);
+        return isDirectory(change) || objects.contains(change.after->digest);
     });
 }
 
 }  // namespace
 
-// Of two checks that build the same path, one would win without anybody having said which.
 ChangeSet Drive::outputsOf(const std::vector<CheckReport>& reports) const {
-    std::vector<PathChange> all;
-    for (const CheckReport& report : reports) {
-        const auto outputs = report.outputs();
-        if (!outputs || report.answer.verdict != Cause::kPassed) continue;
-        const ChangeSet built = ChangeSet::decode(parts_.objects.readAll(*outputs, kMostChangeSet));
-        for (const PathChange& change : built.changes()) {
-            const auto same = std::ranges::find(all, change.path, &PathChange::path);
-            if (same == all.end()) {
-                all.push_back(change);
-                continue;
-            }
-            const bool isDirectory =
-                change.after->type == EntryType::kDirectory && same->after->type == EntryType::kDirectory;
-            if (!isDirectory && *same != change)
-                throw Error(ErrorCode::kNotAllowed, "two checks of {} build '{}', and not the same", stage_.name,
-                            change.path)
-                    .hint("let their `outputs` name different files");
-        }
-    }
-    return ChangeSet(std::move(all));
+    std::vector<Digest> built;
+    for (const CheckReport& report : reports)
+        if (const auto outputs = report.outputs(); outputs && report.answer.verdict == Cause::kPassed)
+            built.push_back(*outputs);
+    return builtTogether(parts_.objects, built, stage_.name);
+}
+
+bool Drive::isLive(const Footing& footing) const {
+    std::error_code ignored;
+    return std::filesystem::equivalent(footing.directory(), project_.root, ignored);
 }
 
 // What the driver knows of its own tree is not read again; of the project, what git ignores is no part of it.
@@ -54,9 +45,7 @@ const Manifest& Drive::sourceOf(const Footing& footing) {
     if (source_) return *source_;
     if (footing.held) source_ = target_->source();
     if (source_) return *source_;
-    std::error_code ignored;
-    const bool isProject = std::filesystem::equivalent(footing.directory(), project_.root, ignored);
-    if (isProject)
+    if (isLive(footing))
         source_ = workTreeFiles({.project = project_.root, .cache = parts_.state.treeCache(project_.root)});
     else
         source_ = filesIn(footing.directory(), footing.seed ? footing.seed->leftOut : footing.outputs());
@@ -75,7 +64,11 @@ std::optional<EarlierProof> Drive::builtBefore(const Digest& builtOf, const std:
 }
 
 void Drive::addOutputs(TreeUnderTest& tree, const Footing& footing) {
-    tree.source = [this, &footing] { return sourceDigest(sourceOf(footing), footing.changes); };
+    tree.source = [this, &footing] {
+        // Where people work it is another one at every look.
+        if (isLive(footing)) source_.reset();
+        return sourceDigest(sourceOf(footing), footing.changes);
+    };
     tree.leftOver = [this, &footing](const std::vector<std::string>& patterns) {
         return leftOvers(footing.directory(), OutputPatterns(patterns), sourceOf(footing));
     };

@@ -22,7 +22,8 @@ std::vector<CheckReport> Drive::lookAfter(const std::vector<std::string>& names)
     Stage some = stage_;
     some.checks = names;
     const std::filesystem::path directory = target_->shown().value_or(project_.root);
-    return parts_.after(some, directory, evidenceOf(report_.promotion), progress_.checks, cancel_);
+    return parts_.after(some, directory, evidenceFor(parts_.store.records(), report_.promotion, project_.rules),
+                        progress_.checks, cancel_);
 }
 
 void Drive::takeBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason,
@@ -32,13 +33,7 @@ void Drive::takeBack(const Checkpoint& checkpoint, Cause cause, const std::strin
         report_.reason = fmt::format("{}; the policy leaves taking it back to a person", reason);
         return;
     }
-    // Nobody's no: it goes on where it is when somebody goes on with it.
-    if (cause == Cause::kCancelled && stepsFor(report_.promotion, checkpoint).irreversible() != nullptr) {
-        report_.reason =
-            fmt::format("{}; it cannot be taken back, so it stays: `gradus recover` goes on with it", reason);
-        return;
-    }
-    rollBack(checkpoint, cause, reason);
+    if (!staysAfter(checkpoint, cause, reason)) rollBack(checkpoint, cause, reason);
 }
 
 Watch Drive::watchFrom(WatchPhase phase) const {

@@ -1,22 +1,13 @@
 #include <algorithm>
 
+#include "pipeline/engine/command_mark.h"
 #include "pipeline/engine/drive.h"
+#include "pipeline/engine/ground.h"
+#include "pipeline/engine/step_words.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
 namespace gradus {
-
-namespace {
-
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
-
-std::string listed(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) text += fmt::format("{}'{}'", text.empty() ? "" : ", ", name);
-    return text;
-}
-
-}  // namespace
 
 StepRunner Drive::stepsFor(const Promotion& promotion, const Checkpoint& checkpoint) {
     StepSubject subject;
@@ -25,11 +16,12 @@ StepRunner Drive::stepsFor(const Promotion& promotion, const Checkpoint& checkpo
     subject.plans = stepsOf(parts_.objects, promotion);
     subject.project = project_.root;
     subject.stage = stage_.name;
+    subject.mark = commandMark(parts_.state, project_.root, stage_.name);
     if (!subject.plans.empty()) {
         const auto change = parts_.store.records().change(promotion.change, promotion.revision);
         subject.handle = fmt::format("{}.{}", changeHandle(promotion.change), promotion.revision);
         subject.title = change->title.value_or("");
-        subject.changes = ChangeSet::decode(parts_.objects.readAll(change->changeSet, kMostChangeSet));
+        subject.changes = readChanges(parts_.objects, change->changeSet);
         subject.trees = target_->trees(checkpoint);
     }
     return {parts_, progress_, std::move(subject)};
@@ -37,13 +29,26 @@ StepRunner Drive::stepsFor(const Promotion& promotion, const Checkpoint& checkpo
 
 void Drive::finishApplying(const Checkpoint& checkpoint) {
     if (const auto trouble = stepsFor(report_.promotion, checkpoint).run(StepWhen::kAfterSwitch, cancel_))
-        return rollBack(checkpoint, trouble->cause, trouble->reason);
+        return leaveApplying(checkpoint, *trouble);
     verify(checkpoint);
+}
+
+void Drive::leaveApplying(const Checkpoint& checkpoint, const StepTrouble& trouble) {
+    if (!staysAfter(checkpoint, trouble.cause, trouble.reason)) rollBack(checkpoint, trouble.cause, trouble.reason);
+}
+
+bool Drive::staysAfter(const Checkpoint& checkpoint, Cause cause, const std::string& reason) {
+    if (cause != Cause::kCancelled || stepsFor(report_.promotion, checkpoint).irreversible() == nullptr) return false;
+    arrive({});
+    report_.reason = fmt::format("{}; it cannot be taken back, so it stays: `gradus recover` goes on with it", reason);
+    return true;
 }
 
 // Whatever is not wholly there goes back. Past what cannot be taken back there is only the way on.
 void Drive::goOnApplying(const Checkpoint& checkpoint, const std::string& gone) {
     StepRunner steps = stepsFor(report_.promotion, checkpoint);
+    if (const auto no = steps.failure())
+        return rollBack(checkpoint, no->cause, fmt::format("{}; {}", no->reason, gone));
     if (const auto trouble = steps.settleDoubts()) return standStill(Cause::kErrored, gone, trouble->reason);
     const bool isThere = target_->observe(checkpoint) == StageDriver::Observed::kAfter;
     if (isThere || steps.irreversible() != nullptr) return act(checkpoint);
@@ -52,11 +57,14 @@ void Drive::goOnApplying(const Checkpoint& checkpoint, const std::string& gone) 
 
 void Drive::standStill(Cause cause, const std::string& reason, const std::string& why) {
     std::vector<Step> moves;
-    if (report_.promotion.state != State::kRollingBack)
-        moves.push_back({.to = State::kRollingBack, .cause = cause, .reason = reason});
+    const bool isOnItsWay = report_.promotion.state == State::kRollingBack;
+    if (!isOnItsWay) moves.push_back({.to = State::kRollingBack, .cause = cause, .reason = reason});
+    // Whoever was on the way back, or is one, may have taken back half.
+    const bool isUntouched = !isOnItsWay && !report_.promotion.undoes;
+    const std::string all = fmt::format("{}{}", isUntouched ? "nothing was taken back: " : "", why);
     moves.push_back({.to = State::kStuck,
                      .cause = Cause::kErrored,
-                     .reason = fmt::format("{}{}{}", reason, reason.empty() ? "" : "; nothing was taken back: ", why)});
+                     .reason = reason.empty() ? all : fmt::format("{}; {}", reason, all)});
     commit(moves);
 }
 
@@ -81,30 +89,13 @@ RollbackOutcome Drive::restore(StepRunner& steps, const Checkpoint& checkpoint) 
 }
 
 void Drive::hear(StepRunner& steps, const Promotion& promotion, const UndoWish& wish) {
-    const std::string id = promotionHandle(promotion.id);
-    const bool isPerson = parts_.actor.kind == ActorKind::kPerson;
-    if (!isPerson && (wish.insist || !wish.words.empty()))
-        throw Error(ErrorCode::kNotAllowed, "{} {} does not decide that: it takes a person",
-                    nameOf(kActorKinds, parts_.actor.kind), parts_.actor.name)
-            .hint("ask a person to do it");
-    for (const StepWord& word : wish.words) steps.say(word.step, word.isDone, parts_.actor.name);
-    if (const auto open = steps.forAPerson(); !open.empty())
-        throw Error(ErrorCode::kNotAllowed, "nobody knows whether {} of {} came to its end, and it is not run twice",
-                    listed(open), id)
-            .hint(fmt::format("look, then say so: gradus rollback {0} --done {1} (it is undone then), or gradus "
-                              "rollback {0} --not-done {1}",
-                              id, open.front()));
+    requireStepsTakeable(parts_, promotion, wish);
+    for (const StepWord& word : wish.words) steps.say(word, parts_.actor.name);
     const StepPlan* const step = steps.irreversible();
     if (step == nullptr) return;
-    const std::string what =
-        fmt::format("what step '{}' of {} did in {} cannot be undone", step->name, id, stage_.name);
-    if (!wish.insist)
-        throw Error(ErrorCode::kNotAllowed, "{}, so it is not taken back", what)
-            .hint(fmt::format("bring a change that mends it; or, if the rest is to go all the same: gradus rollback {} "
-                              "--insist REASON",
-                              id));
     insists_ = true;
-    report_.notes.push_back(what + ": it stays");
+    report_.notes.push_back(fmt::format("what step '{}' of {} did in {} cannot be undone: it stays", step->name,
+                                        promotionHandle(promotion.id), stage_.name));
 }
 
 }  // namespace gradus

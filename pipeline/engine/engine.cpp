@@ -8,6 +8,7 @@
 #include "pipeline/engine/gather_facts.h"
 #include "pipeline/engine/ground.h"
 #include "pipeline/engine/queue.h"
+#include "pipeline/engine/step_words.h"
 #include "pipeline/engine/verified.h"
 #include "stages/sandbox/owner.h"
 #include "store/model/error.h"
@@ -39,6 +40,34 @@ bool isGone(const StageDriver& driver, const StageState& state) {
     } catch (const Error&) {
         return false;
     }
+}
+
+void requireStanding(const Records& records, const StageState& holds, const Promotion& promotion) {
+    if (promotion.state == State::kStuck) {
+        if (holds.stuck == promotion.id) return;
+        throw Error(ErrorCode::kNotAllowed, "{} is not stuck by {} any more", promotion.stage,
+                    promotionHandle(promotion.id))
+            .hint("see `gradus status`");
+    }
+    if (promotion.undoes)
+        throw Error(ErrorCode::kNotAllowed, "{} took something back, and that is not taken back itself",
+                    promotionHandle(promotion.id))
+            .hint("promote the change again: gradus promote " + changeHandle(promotion.change));
+    if (promotion.state == State::kVerifying || promotion.state == State::kSoaking) return;
+    if (promotion.state != State::kPromoted || !promotion.checkpoint)
+        throw Error(ErrorCode::kNotAllowed, "{} is {}: there is nothing to take back", promotionHandle(promotion.id),
+                    nameOf(kPromotionStates, promotion.state));
+    requireNotClosedTo(records, holds, promotion);
+    if (isWhatStands(records, holds, promotion.id)) return;
+    if (!holds.promotion && !holds.tree)
+        throw Error(ErrorCode::kNotAllowed, "{} was taken back: {} holds nothing", promotionHandle(promotion.id),
+                    promotion.stage)
+            .hint("see `gradus status`");
+    throw Error(ErrorCode::kNotAllowed, "{} came into {} after {}: take that back first",
+                holds.promotion ? promotionHandle(*holds.promotion) : "something else", promotion.stage,
+                promotionHandle(promotion.id))
+        .hint(holds.promotion ? fmt::format("gradus rollback {}", promotionHandle(*holds.promotion))
+                              : "see `gradus status`");
 }
 
 bool isParked(const Promotion& promotion) { return promotion.state == State::kWaiting; }
@@ -159,33 +188,11 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
     return plans;
 }
 
-void Engine::requireTakeable(const Promotion& promotion) const {
+void Engine::requireTakeable(const Promotion& promotion, const UndoWish& wish) const {
     const Records& records = parts_.store.records();
-    const StageState holds = records.stageState(project_.id, promotion.stage);
-    if (promotion.state == State::kStuck) {
-        if (holds.stuck == promotion.id) return;
-        throw Error(ErrorCode::kNotAllowed, "{} is not stuck by {} any more", promotion.stage,
-                    promotionHandle(promotion.id))
-            .hint("see `gradus status`");
-    }
-    if (promotion.undoes)
-        throw Error(ErrorCode::kNotAllowed, "{} took something back, and that is not taken back itself",
-                    promotionHandle(promotion.id))
-            .hint("promote the change again: gradus promote " + changeHandle(promotion.change));
-    if (promotion.state == State::kVerifying || promotion.state == State::kSoaking) return;
-    if (promotion.state != State::kPromoted || !promotion.checkpoint)
-        throw Error(ErrorCode::kNotAllowed, "{} is {}: there is nothing to take back", promotionHandle(promotion.id),
-                    nameOf(kPromotionStates, promotion.state));
-    if (holds.promotion == promotion.id) return;
-    if (!holds.promotion && !holds.tree)
-        throw Error(ErrorCode::kNotAllowed, "{} was taken back: {} holds nothing", promotionHandle(promotion.id),
-                    promotion.stage)
-            .hint("see `gradus status`");
-    throw Error(ErrorCode::kNotAllowed, "{} came into {} after {}: take that back first",
-                holds.promotion ? promotionHandle(*holds.promotion) : "something else", promotion.stage,
-                promotionHandle(promotion.id))
-        .hint(holds.promotion ? fmt::format("gradus rollback {}", promotionHandle(*holds.promotion))
-                              : "see `gradus status`");
+    requireStanding(records, records.stageState(project_.id, promotion.stage), promotion);
+    const bool isAWayBack = promotion.state == State::kStuck && promotion.undoes;
+    requireStepsTakeable(parts_, isAWayBack ? promotionOf(records, *promotion.undoes) : promotion, wish);
 }
 
 std::optional<HeldTree> Engine::heldIn(const std::string& stage) const {
@@ -196,7 +203,7 @@ StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, st
                              const UndoWish& wish) {
     const Promotion promotion = promotionOf(parts_.store.records(), id);
     const Stage& stage = stageNamed(project_, promotion.stage);
-    requireTakeable(promotion);
+    requireTakeable(promotion, wish);
     if (promotion.state == State::kStuck) return freeStage(promotion, progress, cancel, wish);
     Drive drive(project_, parts_, stage, progress, std::move(cancel));
     if (promotion.state == State::kVerifying || promotion.state == State::kSoaking)
@@ -289,12 +296,7 @@ std::optional<HeldTree> Engine::adopt(const std::string& name) {
     const Stage& stage = stageNamed(project_, name);
     requireMayAdopt(name);
     const auto driver = parts_.driver(stage, {});
-    TargetClaim claim;
-    claim.store = parts_.store.storeId();
-    claim.state = parts_.state.root.native();
-    claim.project = project_.root.native();
-    claim.stage = name;
-    const TargetLock lock = TargetLock::take(driver->identity(), claim, parts_.files,
+    const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});
     std::optional<HeldTree> held;
     if (!isGone(*driver, parts_.store.records().stageState(project_.id, name))) held = driver->adopt();

@@ -95,6 +95,8 @@ struct StageReport {
     std::vector<CheckReport> after;
     std::vector<MergeConflict> mergeConflicts;
     std::vector<Conflict> conflicts;
+    /// Of one that does not fit: changes that the stage before has, this one has not, and that touch the same paths.
+    std::vector<std::int64_t> missing = {};
     std::optional<RollbackOutcome> rollback;
     std::optional<Decision> gates;
     std::vector<std::string> notes;
@@ -234,7 +236,7 @@ class Engine {
     StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel,
                          const UndoWish& wish = {});
     /// Throws what rollBack() would, as far as the record tells it. Reads only.
-    void requireTakeable(const Promotion& promotion) const;
+    void requireTakeable(const Promotion& promotion, const UndoWish& wish = {}) const;
     /// What a stage holds. Reads only.
     std::optional<HeldTree> heldIn(const std::string& stage) const;
     /// Brings what a dead process left to an end. What somebody drives right now is left alone; what cannot be ended

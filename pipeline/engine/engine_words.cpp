@@ -3,6 +3,7 @@
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/person.h"
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/word_facts.h"
 #include "policies/gate/consent.h"
@@ -26,15 +27,6 @@ std::optional<Promotion> waitingIn(const Records& records, std::int64_t project,
     return std::nullopt;
 }
 
-// What was proven counts for the same revision on the same tree under the same rules.
-std::optional<CheckedFact> checkedBefore(const std::optional<Promotion>& waiting, const Ground& ground,
-                                         const Digest& rules) {
-    if (!waiting || !waiting->evidence || waiting->base != ground.base || waiting->rules != rules ||
-        waiting->revision != ground.change.revision)
-        return std::nullopt;
-    return CheckedFact{*waiting->evidence, rules, waiting->movedAt};
-}
-
 std::vector<std::string> askedOf(const Decision& decision) {
     std::vector<std::string> reasons;
     for (const GateAnswer& answer : decision.gates)
@@ -48,13 +40,6 @@ std::string whoCould(const Decision& decision) {
         if (answer.needsPerson)
             for (const std::string& who : answer.unblock) text += (text.empty() ? "" : "; ") + who;
     return text;
-}
-
-void requirePerson(const Actor& actor, std::string_view what) {
-    if (actor.kind == ActorKind::kPerson) return;
-    throw Error(ErrorCode::kNotAllowed, "{} {} does not {}: that takes a person", nameOf(kActorKinds, actor.kind),
-                actor.name, what)
-        .hint("ask a person to do it");
 }
 
 /// When to look again; nothing: only people or work open it.
@@ -106,7 +91,9 @@ Standing Engine::standing(std::int64_t change, const std::string& name) {
                                ground.merge.merged,
                                standing.waiting ? standing.waiting->id : 0,
                                ground.base,
-                               checkedBefore(standing.waiting, ground, project_.rules)};
+                               standing.waiting
+                                   ? provenFor(*standing.waiting, ground.change.revision, ground.base, project_.rules)
+                                   : std::nullopt};
     standing.facts = gatherFacts(request);
     if (hasTarget(parts_, stage)) addQueue(request, parts_.zones(project_.pipeline), standing.facts);
     // Whoever asks is not always who promotes.

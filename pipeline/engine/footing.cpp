@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <set>
+
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/verified.h"
 #include "stages/changes/change_sources.h"
 #include "stages/changes/source_tree.h"
 #include "store/model/canonical.h"
@@ -13,6 +17,14 @@ namespace {
 Submission onNewGround(const Change& change, const Digest& changeSet, const Digest& base) {
     return {changeSet,     base,           change.patch,   change.title.value_or(""),
             change.labels, change.sponsor, change.message, change.author};
+}
+
+constexpr std::size_t kMostLookedAt = 50;
+
+bool touches(const ChangeSet& changes, const std::vector<MergeConflict>& conflicts) {
+    return std::ranges::any_of(changes.changes(), [&](const PathChange& change) {
+        return std::ranges::find(conflicts, change.path, &MergeConflict::path) != conflicts.end();
+    });
 }
 
 template <typename Look>
@@ -52,6 +64,23 @@ Footing Drive::look(std::int64_t change) {
     footing.changes = footing.merge.merged;
     report_.mergeConflicts = footing.merge.conflicts;
     return footing;
+}
+
+std::vector<std::int64_t> Drive::missingFor(const Footing& footing) const {
+    const auto& stages = project_.pipeline.stages;
+    const auto here = std::ranges::find(stages, stage_.name, &Stage::name);
+    if (here == stages.begin() || !hasTarget(parts_, *std::prev(here))) return {};
+    const Records& records = parts_.store.records();
+    std::set<std::int64_t> missing;
+    for (const Promotion& promotion : records.promotionsIn(project_.id, std::prev(here)->name, kMostLookedAt)) {
+        const std::int64_t change = promotion.change;
+        if (change == footing.change.id || missing.contains(change)) continue;
+        if (!standingIn(project_, records, change, promotion.stage)) continue;
+        if (standingIn(project_, records, change, stage_.name)) continue;
+        if (touches(readChanges(parts_.objects, records.change(change)->changeSet), footing.merge.conflicts))
+            missing.insert(change);
+    }
+    return {missing.begin(), missing.end()};
 }
 
 // A merge is a new revision: what is checked and applied is named by what it is, not by what it was made from. What

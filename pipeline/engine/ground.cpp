@@ -8,7 +8,6 @@ namespace gradus {
 
 namespace {
 
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 constexpr std::int64_t kLookedBack = 100;
 
 bool isFromWorkTree(Store& store, std::int64_t change) {
@@ -52,8 +51,17 @@ std::string holding(const Records& records, const StageState& state) {
 
 }  // namespace
 
-ChangeSet readChanges(const Objects& objects, const Digest& object) {
-    return ChangeSet::decode(objects.readAll(object, kMostChangeSet));
+bool isWhatStands(const Records& records, const StageState& holds, std::int64_t promotion) {
+    if (!holds.stuck) return holds.promotion == promotion;
+    const auto stuck = records.promotion(*holds.stuck);
+    return *holds.stuck == promotion || (stuck && stuck->undoes == promotion);
+}
+
+void requireNotClosedTo(const Records& records, const StageState& holds, const Promotion& promotion) {
+    if (!holds.stuck || isWhatStands(records, holds, promotion.id)) return;
+    throw Error(ErrorCode::kNotAllowed, "{} is stuck at {}, so {} stays as it is", promotion.stage,
+                promotionHandle(*holds.stuck), promotionHandle(promotion.id))
+        .hint(fmt::format("first gradus rollback {}", promotionHandle(*holds.stuck)));
 }
 
 MergeResult putOnto(const TreeReader& now, const EngineProject& project, const EngineParts& parts,

@@ -4,17 +4,20 @@
 #include <string>
 
 #include "pipeline/engine/engine.h"
+#include "store/change_sets.h"
 
 namespace gradus {
 
 /// Throws Error(kNotFound), naming those that there are.
 const Stage& stageNamed(const EngineProject& project, const std::string& name);
 
-/// The change set that is stored as `object`.
-ChangeSet readChanges(const Objects& objects, const Digest& object);
-
 /// Something real that one promotion at a time may touch.
 bool hasTarget(const EngineParts& parts, const Stage& stage);
+
+/// What a stage holds; where it is stuck, what made it so and nothing else: only that may be taken out of it.
+bool isWhatStands(const Records& records, const StageState& holds, std::int64_t promotion);
+/// Throws Error(kNotAllowed) when the stage is stuck by something else.
+void requireNotClosedTo(const Records& records, const StageState& holds, const Promotion& promotion);
 
 /// Throws Error(kNotAllowed) when the rules name another target than the one in which the stage holds something.
 void requireTarget(const EngineProject& project, const Records& records, const Stage& stage, const StageDriver& driver);

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "pipeline/engine/ground.h"
+
 namespace gradus {
 
 namespace {
 
 using State = PromotionState;
 
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 constexpr Milliseconds kDefaultWait = std::chrono::hours(24 * 30);
 
 bool isShut(const GateAnswer& answer) { return answer.state == GateState::kClosed && !answer.instead; }
@@ -17,25 +18,18 @@ QueuedFact queuedFact(const Promotion& promotion) {
     return {promotion.id, promotion.change, promotion.revision, promotion.openedAt};
 }
 
-/// What was proven counts for the same revision on the same tree under the same rules.
-std::optional<CheckedFact> checkedOf(const Promotion& promotion, const Change& change, const FactsRequest& request) {
-    if (!promotion.evidence || promotion.base != request.base || promotion.rules != request.project.rules ||
-        promotion.revision != change.revision)
-        return std::nullopt;
-    return CheckedFact{*promotion.evidence, promotion.rules, promotion.movedAt};
-}
-
 /// As far as it can be told without looking at the tree: what a merge would say is found when it is driven.
 bool isReadyThere(const Promotion& promotion, const FactsRequest& request, const Zones& zones) {
     const Records& records = request.sources.records;
     // Whoever drives it brings in the newest revision.
     const auto change = records.change(promotion.change);
     if (!change || !request.sources.objects.contains(change->changeSet)) return false;
-    const ChangeSet changes = ChangeSet::decode(request.sources.objects.readAll(change->changeSet, kMostChangeSet));
+    const ChangeSet changes = readChanges(request.sources.objects, change->changeSet);
     FactSources sources = request.sources;
     sources.promoter = records.movedBy(promotion.id).value_or(Actor{ActorKind::kAgent, ""});
-    const Facts facts = gatherFacts({request.project, sources, request.stage, *change, changes, promotion.id,
-                                     request.base, checkedOf(promotion, *change, request)});
+    const Facts facts =
+        gatherFacts({request.project, sources, request.stage, *change, changes, promotion.id, request.base,
+                     provenFor(promotion, change->revision, request.base, request.project.rules)});
     return isReady(decide(facts, request.stage, request.project.pipeline, zones, sources.now));
 }
 
@@ -46,6 +40,13 @@ bool isBefore(const Promotion& other, const std::optional<Promotion>& own) {
 }
 
 }  // namespace
+
+std::optional<CheckedFact> provenFor(const Promotion& promotion, std::int64_t revision, const Digest& base,
+                                     const Digest& rules) {
+    if (!promotion.evidence || promotion.base != base || promotion.rules != rules || promotion.revision != revision)
+        return std::nullopt;
+    return CheckedFact{*promotion.evidence, rules, promotion.movedAt};
+}
 
 bool isUnderWay(State state) { return !isFinal(state) && state != State::kQueued && state != State::kWaiting; }
 

@@ -4,6 +4,10 @@
 
 namespace gradus {
 
+/// What was proven counts for the same revision on the same tree under the same rules.
+std::optional<CheckedFact> provenFor(const Promotion& promotion, std::int64_t revision, const Digest& base,
+                                     const Digest& rules);
+
 /// At work, from its checks to its end: it has its turn.
 bool isUnderWay(PromotionState state);
 

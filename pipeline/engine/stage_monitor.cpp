@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipeline/engine/queue.h"
+#include "pipeline/engine/step_words.h"
 #include "policies/language/duration.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -72,8 +73,9 @@ void StageMonitor::record(bool ended) {
     if (ended) lock_.removeFile();
 }
 
-// Something is at work there: what the checks would see is nobody's.
+// Something is at work there, or was left half-way: what the checks would see is nobody's.
 bool StageMonitor::isDisturbed() const {
+    if (parts_->store.records().stageState(project_->id, stage_->name).stuck) return true;
     const auto all = parts_->store.records().unfinished(project_->id);
     return std::any_of(all.begin(), all.end(),
                        [&](const Promotion& other) { return other.stage == stage_->name && isUnderWay(other.state); });
@@ -83,14 +85,8 @@ std::vector<CheckReport> StageMonitor::run(const std::vector<std::string>& names
                                            const std::stop_token& cancel) {
     Stage some = *stage_;
     some.checks = names;
-    Evidence evidence;
-    evidence.tree = state_.promotion.tree.value_or(Digest{});
-    if (const auto change = parts_->store.records().change(state_.promotion.change, state_.promotion.revision)) {
-        evidence.change = change->changeSet;
-        evidence.base = change->base;
-    }
-    evidence.rules = project_->rules;
     const auto shown = parts_->driver(*stage_, cancel)->shown().value_or(project_->root);
+    const Evidence evidence = evidenceFor(parts_->store.records(), state_.promotion, project_->rules);
     return parts_->after(some, shown, evidence, progress.checks, cancel);
 }
 
@@ -135,6 +131,34 @@ std::string StageMonitor::whatFailed(const std::vector<CheckReport>& reports) co
     return text;
 }
 
+std::string StageMonitor::whyNotTaken() const {
+    try {
+        requireStepsTakeable(*parts_, state_.promotion, {});
+        return "";
+    } catch (const Error& e) {
+        if (e.code() != ErrorCode::kNotAllowed) throw;
+        return e.what();
+    }
+}
+
+// Said once, and held, so that status shows it: asking on and on would not change what cannot be undone.
+std::optional<StageReport> StageMonitor::leaveToAPerson(const std::string& reason, const std::string& why) {
+    state_.note = fmt::format("{}; {}", reason, why);
+    state_.watch.ended = true;
+    parts_->store.write([&](Writer& writer) {
+        const ActorId actor = writer.actor(parts_->actor);
+        WordWriter(writer, actor, parts_->uid)
+            .hold({.project = project_->id,
+                   .stage = stage_->name,
+                   .change = state_.promotion.change,
+                   .promotion = state_.promotion.id,
+                   .reason = fmt::format("{} failed: {}", promotionHandle(state_.promotion.id), state_.note)});
+        recordWatch(writer, state_.watch, actor);
+    });
+    lock_.removeFile();
+    return std::nullopt;
+}
+
 std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& reports,
                                                const EngineProgress& progress) {
     const std::string reason = whatFailed(reports);
@@ -149,6 +173,7 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
         record(true);
         return std::nullopt;
     }
+    if (const std::string why = whyNotTaken(); !why.empty()) return leaveToAPerson(reason, why);
     Drive drive(*project_, *parts_, *stage_, progress, {});
     try {
         // First this, then the end of the monitor: whoever dies in between has begun to go back.
@@ -156,8 +181,7 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
         record(true);
         return back;
     } catch (const Error& e) {
-        // Something newer came in by an instant, or is about to: what it is, the next look says. Or it cannot be taken
-        // back without a person.
+        // Something newer came in by an instant, or is about to: what it is, the next look says.
         if (e.code() != ErrorCode::kNotAllowed && e.code() != ErrorCode::kBusy) throw;
         state_.note += "; " + std::string(e.what());
         record(false);

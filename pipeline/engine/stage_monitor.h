@@ -37,6 +37,9 @@ class StageMonitor {
                                  const std::stop_token& cancel);
     std::optional<StageReport> judge(const std::vector<CheckReport>& reports, const EngineProgress& progress);
     std::string whatFailed(const std::vector<CheckReport>& reports) const;
+    /// Why nobody but a person takes it back; empty: it may be.
+    std::string whyNotTaken() const;
+    std::optional<StageReport> leaveToAPerson(const std::string& reason, const std::string& why);
 
     const EngineProject* project_;
     EngineParts* parts_;

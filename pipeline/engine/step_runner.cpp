@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "pipeline/engine/command_mark.h"
 #include "store/file.h"
 #include "store/model/canonical.h"
 #include "store/model/error.h"
@@ -38,10 +39,26 @@ Cause causeOf(const HostOutcome& said) {
     return said.timedOut ? Cause::kTimedOut : Cause::kFailed;
 }
 
-/// An end that says nothing: it was never started, or somebody else ended it.
-bool isAnAnswer(const HostOutcome& said) { return said.failure.empty() && !said.timedOut && said.exitCode.has_value(); }
+/// Of one that was never started, or that somebody else ended, the code says nothing.
+bool isAnAnswer(const HostOutcome& said) { return said.isOwnEnd() && said.exitCode.has_value(); }
+
+// A probe that cannot connect, or that is not there, fails too: what guards against running twice must not take that
+// for a no.
+bool isAProbesAnswer(const HostOutcome& said) { return isAnAnswer(said) && (said.exitCode == 0 || said.exitCode == 1); }
 
 }  // namespace
+
+State saidToBe(State open, bool isDone) {
+    if (isDone) return State::kDone;
+    return open == State::kRunning ? State::kNotRun : State::kUndone;
+}
+
+std::string openText(const std::string& step, State state, const std::string& promotion) {
+    const std::string name = fmt::format("step '{}'{}", step, promotion.empty() ? "" : " of " + promotion);
+    if (state == State::kUndoFailed) return fmt::format("the undo of {} said no", name);
+    return fmt::format("nobody knows whether {}{} came to its end", state == State::kUndoing ? "the undo of " : "",
+                       name);
+}
 
 std::vector<StepPlan> stepsOf(const Objects& objects, const Promotion& promotion) {
     if (!promotion.steps) return {};
@@ -62,7 +79,7 @@ void StepRunner::move(const StepPlan& plan, State to, const Ended* ended, const 
     if (subject_.of != subject_.promotion) move.of = subject_.of;
     move.reason = reason;
     if (ended != nullptr) {
-        if (ended->said.exitCode) move.exitCode = *ended->said.exitCode;
+        if (isAnAnswer(ended->said)) move.exitCode = *ended->said.exitCode;
         move.wallMs = static_cast<std::int64_t>(ended->said.wallMillis);
         move.log = ended->log;
     }
@@ -84,14 +101,13 @@ std::optional<StepTrouble> StepRunner::run(StepWhen when, const std::stop_token&
 std::optional<StepTrouble> StepRunner::runOne(const StepPlan& plan, const std::stop_token& cancel) {
     if (cancel.stop_requested()) return StepTrouble{Cause::kCancelled, "stopped"};
     move(plan, State::kRunning);
-    // What cannot be taken back is not stopped half-way either.
-    const Ended ended = perform(plan, Action::kRun, plan.irreversible ? std::stop_token() : cancel);
+    // What cannot be taken back is not stopped half-way either, nor is what comes after it: there is no way but on.
+    const Ended ended = perform(plan, Action::kRun, irreversible() != nullptr ? std::stop_token() : cancel);
     if (ended.said.succeeded()) {
         move(plan, State::kDone, &ended);
         return std::nullopt;
     }
-    const bool began = ended.said.failure.empty();
-    move(plan, began ? State::kFailed : State::kNotRun, &ended, ended.said.text());
+    move(plan, ended.said.began() ? State::kFailed : State::kNotRun, &ended, ended.said.text());
     return StepTrouble{causeOf(ended.said), fmt::format("step '{}': {}", plan.name, ended.said.text())};
 }
 
@@ -113,6 +129,16 @@ std::optional<StepTrouble> StepRunner::undoOne(const StepPlan& plan) {
     return StepTrouble{Cause::kErrored,
                        fmt::format("step '{}' could not be undone: {}; what came before it stands as it is", plan.name,
                                    ended.said.text())};
+}
+
+std::optional<StepTrouble> StepRunner::failure() const {
+    for (const StepPlan& plan : subject_.plans) {
+        const auto record = known(plan);
+        if (!record || record->state != State::kFailed) continue;
+        return StepTrouble{record->exitCode ? Cause::kFailed : Cause::kErrored,
+                           fmt::format("step '{}': {}", plan.name, record->reason)};
+    }
+    return std::nullopt;
 }
 
 const StepPlan* StepRunner::irreversible() const {
@@ -137,19 +163,16 @@ std::optional<StepTrouble> StepRunner::settle(const StepPlan& plan, const StepRe
     const bool isWorthAsking = isInDoubt(record.state) || (record.state == State::kFailed && plan.irreversible);
     if (plan.idempotence == Idempotence::kProbe && isWorthAsking) return ask(plan, record);
     // An undo that said no is not run again by itself either.
-    const bool isOpen = isInDoubt(record.state) || record.state == State::kUndoFailed;
-    if (!isOpen || plan.idempotence != Idempotence::kNo) return std::nullopt;
-    return StepTrouble{Cause::kErrored,
-                       fmt::format("nobody knows whether {} '{}' came to its end, and it is not run twice "
-                                   "(idempotence = \"no\")",
-                                   record.state == State::kUndoing ? "the undo of step" : "step", plan.name)};
+    if (!needsAWord(record.state, plan.idempotence)) return std::nullopt;
+    return StepTrouble{Cause::kErrored, fmt::format("{}, and it is not run twice (idempotence = \"no\")",
+                                                    openText(plan.name, record.state))};
 }
 
 std::optional<StepTrouble> StepRunner::ask(const StepPlan& plan, const StepRecord& record) {
     const Ended ended = perform(plan, Action::kProbe, {});
-    if (!isAnAnswer(ended.said))
+    if (!isAProbesAnswer(ended.said))
         return StepTrouble{Cause::kErrored, fmt::format("nobody knows whether step '{}' was done, and its probe says "
-                                                        "nothing: {}",
+                                                        "neither yes (0) nor no (1): {}",
                                                         plan.name, ended.said.text())};
     const bool isThere = ended.said.succeeded();
     if (isThere && record.state == State::kFailed) return std::nullopt;
@@ -159,29 +182,10 @@ std::optional<StepTrouble> StepRunner::ask(const StepPlan& plan, const StepRecor
     return std::nullopt;
 }
 
-std::vector<std::string> StepRunner::forAPerson() const {
-    std::vector<std::string> names;
-    for (const StepPlan& plan : subject_.plans) {
-        const auto record = known(plan);
-        const bool isOpen = record && (isInDoubt(record->state) || record->state == State::kUndoFailed);
-        if (isOpen && plan.idempotence == Idempotence::kNo) names.push_back(plan.name);
-    }
-    return names;
-}
-
-void StepRunner::say(const std::string& step, bool isDone, const std::string& who) {
-    const auto plan = std::ranges::find(subject_.plans, step, &StepPlan::name);
-    if (plan == subject_.plans.end())
-        throw Error(ErrorCode::kNotFound, "{} has no step '{}'", promotionHandle(subject_.of), step)
-            .hint(fmt::format("see `gradus why {}`", promotionHandle(subject_.of)));
-    const auto record = known(*plan);
-    const bool isOpen = record && (isInDoubt(record->state) || record->state == State::kUndoFailed);
-    if (!isOpen)
-        throw Error(ErrorCode::kNotAllowed, "there is no doubt about step '{}' of {}: it is {}", step,
-                    promotionHandle(subject_.of), record ? nameOf(kStepStates, record->state) : "not begun");
-    const State absent = record->state == State::kRunning ? State::kNotRun : State::kUndone;
-    move(*plan, isDone ? State::kDone : absent, nullptr,
-         fmt::format("{} says that it {}", who, isDone ? "was done" : "was not done, or is gone"));
+void StepRunner::say(const StepWord& word, const std::string& who) {
+    const auto plan = std::ranges::find(subject_.plans, word.step, &StepPlan::name);
+    move(*plan, saidToBe(known(*plan)->state, word.isDone), nullptr,
+         fmt::format("{} says that it {}", who, word.isDone ? "was done" : "was not done, or is gone"));
 }
 
 StepRunner::Ended StepRunner::perform(const StepPlan& plan, Action action, const std::stop_token& cancel) {
@@ -196,11 +200,11 @@ StepRunner::Ended StepRunner::perform(const StepPlan& plan, Action action, const
             makeDirectories(directory);
             const FileDescriptor file = openFile(directory / name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
             writeAll(file.get(), requestOf(plan, action), directory / name);
+            const CommandMark mark(subject_.mark);
+            ended.said = parts_.run(mark.marked(command));
         } catch (const Error& e) {
             ended.said.failure = e.what();
-            return 0;
         }
-        ended.said = parts_.run(command);
         std::error_code ignored;
         fs::remove(directory / name, ignored);
         return 0;

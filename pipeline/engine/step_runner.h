@@ -17,6 +17,7 @@ struct StepSubject {
     std::int64_t of = 0;            ///< that they were run for: the same, or the one that is being undone
     std::vector<StepPlan> plans;    ///< in order
     std::filesystem::path project;  ///< where they start
+    std::filesystem::path mark;     ///< of the command that runs
     std::string stage;
     std::string handle;  ///< "c12.1"
     std::string title;
@@ -32,6 +33,11 @@ struct StepTrouble {
 
 /// The object that a promotion names. Throws Error(kDamaged).
 std::vector<StepPlan> stepsOf(const Objects& objects, const Promotion& promotion);
+
+/// What it is once a person has said whether what it did is there.
+StepState saidToBe(StepState open, bool isDone);
+/// What is not known of a step that is open: of `promotion`, where it is named.
+std::string openText(const std::string& step, StepState state, const std::string& promotion = {});
 
 /// Runs the steps of one promotion and takes them back: an intent on record before every command, its result after it.
 /// Whatever instant the process is killed at, the records say what ran, what did not, and what nobody knows. The caller
@@ -49,12 +55,12 @@ class StepRunner {
 
     /// What a dead process left: asked where there is a probe. Trouble where nobody can know, and nothing is run then.
     std::optional<StepTrouble> settleDoubts();
+    /// The first that ran and said no: whatever else is known, the way leads back from there.
+    std::optional<StepTrouble> failure() const;
     /// The first that ran, or may have, and cannot be undone.
     const StepPlan* irreversible() const;
-    /// Those about which only a person can say whether they were done.
-    std::vector<std::string> forAPerson() const;
-    /// A person's word about one of them. Throws Error(kNotAllowed) where there is no doubt.
-    void say(const std::string& step, bool isDone, const std::string& who);
+    /// A person's word about one that is open.
+    void say(const StepWord& word, const std::string& who);
 
   private:
     /// What is told to a command.

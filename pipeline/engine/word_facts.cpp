@@ -24,7 +24,8 @@ HoldFact holdFact(const Records& records, const Hold& hold) {
 }
 
 OverrideFact overrideFact(const Records& records, const GateOverride& word) {
-    return {word.promotion, word.gate, whoIs(records, word.by), word.roles, word.at, word.reason.value_or(kRedacted)};
+    return {word.promotion, word.gate, whoIs(records, word.by), word.roles, word.at, word.reason.value_or(kRedacted),
+            word.about};
 }
 
 }  // namespace

@@ -56,17 +56,19 @@ struct ChangeView {
 };
 
 /// Where the project's HEAD stands, seen from the commit that a change was made on.
-struct Ground {
+struct BaseDrift {
     enum class Kind { kNoCommit, kSame, kAhead, kDiverged, kGone };
     Kind kind = Kind::kNoCommit;
     std::uint64_t ahead = 0;   ///< commits that came since
     std::uint64_t behind = 0;  ///< commits that are not there any more
 };
 
-inline constexpr std::array kGrounds{
-    Name<Ground::Kind>{Ground::Kind::kNoCommit, "no-commit"}, Name<Ground::Kind>{Ground::Kind::kSame, "same"},
-    Name<Ground::Kind>{Ground::Kind::kAhead, "ahead"},        Name<Ground::Kind>{Ground::Kind::kDiverged, "diverged"},
-    Name<Ground::Kind>{Ground::Kind::kGone, "gone"},
+inline constexpr std::array kBaseDrifts{
+    Name<BaseDrift::Kind>{BaseDrift::Kind::kNoCommit, "no-commit"},
+    Name<BaseDrift::Kind>{BaseDrift::Kind::kSame, "same"},
+    Name<BaseDrift::Kind>{BaseDrift::Kind::kAhead, "ahead"},
+    Name<BaseDrift::Kind>{BaseDrift::Kind::kDiverged, "diverged"},
+    Name<BaseDrift::Kind>{BaseDrift::Kind::kGone, "gone"},
 };
 
 /// A change as a commit of the user's repository.

@@ -6,7 +6,9 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <set>
 
+#include "pipeline/engine/command_mark.h"
 #include "plugins/host/host_command.h"
 #include "policies/language/time_zone.h"
 #include "stages/changes/work_tree.h"
@@ -28,11 +30,46 @@ std::vector<std::string> wholeEnvironment() {
     return all;
 }
 
+HostOutcome runMarked(const HostCommand& command, const fs::path& file) {
+    if (command.isLook) return runOnHost(command);
+    try {
+        const CommandMark mark(file);
+        return runOnHost(mark.marked(command));
+    } catch (const Error& e) {
+        HostOutcome outcome;
+        outcome.failure = e.what();
+        return outcome;
+    }
+}
+
 void sleepFor(Milliseconds time, const std::stop_token& cancel) {
     std::mutex mutex;
     std::condition_variable_any never;
     std::unique_lock lock(mutex);
     never.wait_for(lock, cancel, time, [] { return false; });
+}
+
+bool hasBeneath(const std::set<std::string>& paths, const std::string& directory) {
+    const auto next = paths.lower_bound(directory + "/");
+    return next != paths.end() && next->starts_with(directory + "/");
+}
+
+/// What lies in the directory and is no part of its manifest, ignored files: a copy of it must not have them either.
+std::vector<std::string> notAmong(const Manifest& manifest, const fs::path& directory) {
+    std::set<std::string> known;
+    for (const Manifest::Item& item : manifest.items()) known.insert(item.path);
+    std::vector<std::string> others;
+    for (fs::recursive_directory_iterator at(directory, fs::directory_options::skip_permission_denied), end; at != end;
+         ++at) {
+        const std::string path = at->path().lexically_relative(directory).native();
+        const bool isDirectory = at->is_directory() && !at->is_symlink();
+        const bool isRepository = at->path().filename() == ".git";
+        const bool isPart = known.contains(path) || (isDirectory && hasBeneath(known, path));
+        if (isDirectory && !isPart) at.disable_recursion_pending();
+        // An empty directory says nothing about anybody.
+        if (!isPart && !isRepository && !(isDirectory && fs::is_empty(at->path()))) others.push_back(path);
+    }
+    return others;
 }
 
 std::vector<std::string> groupsOf(const Actor& actor) {
@@ -89,7 +126,7 @@ EngineParts EngineRoom::parts(const Surroundings& around) {
     };
 }
 
-// One directory per target, whatever project or stage names it.
+// By project and stage, not by target: another driver of the same stage finds what the one before kept.
 fs::path EngineRoom::targetState(const Stage& stage) const {
     return state_.root / "targets" / sha256(project_.root.native() + "\n" + stage.name).hex().substr(0, 32);
 }
@@ -102,7 +139,8 @@ std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_to
                        .files = files_,
                        .random = random_,
                        .clock = clock_,
-                       .run = [](const HostCommand& command) { return runOnHost(command); },
+                       .run = [mark = commandMark(state_, project_.root, stage.name)](
+                                  const HostCommand& command) { return runMarked(command, mark); },
                        .cancel = std::move(cancel),
                        .environment = hostEnvironment_,
                        .treeCache = state_.treeCache(project_.root)});
@@ -132,7 +170,7 @@ Seed EngineRoom::seed(const Change& change) {
                         "{} was made on files that are in no commit, so an empty stage cannot begin as that",
                         first->title.value_or("the change"))
                 .hint("commit, then submit again");
-        return {project_.root, {}, tree.fingerprint.digest(), tree.notes};
+        return {project_.root, notAmong(tree.manifest, project_.root), tree.fingerprint.digest(), tree.notes};
     }
     const MaterialisedCommit commit = materialise(project_.root, base.commit, state_.root / "commits");
     return {commit.tree, {}, sha256("commit " + commit.commit), commit.notes};

@@ -1,14 +1,15 @@
 #include "pipeline/service/service.h"
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
 
 #include "pipeline/engine/queue.h"
+#include "pipeline/engine/verified.h"
 #include "pipeline/service/engine_room.h"
+#include "pipeline/service/login.h"
 #include "pipeline/service/project.h"
+#include "stages/changes/git_work_tree.h"
+#include "stages/changes/work_tree.h"
 #include "stages/sandbox/clone_view.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
@@ -20,11 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kNewestChanges = 5;
-
-std::string loginName() {
-    const passwd* entry = getpwuid(geteuid());
-    return entry != nullptr ? entry->pw_name : std::to_string(geteuid());
-}
 
 std::vector<QueueEntry> queueOf(const Records& records, std::int64_t project, const Stage& stage, const Moment& now) {
     std::vector<QueueEntry> queue;
@@ -50,6 +46,10 @@ StageStatus stageStatus(const Records& records, std::int64_t project, const Stag
     if (concerned) status.steps = records.steps().of(records.promotion(*concerned)->undoes.value_or(*concerned));
     if (!status.holds.promotion) return status;
     status.promotion = records.promotion(*status.holds.promotion);
+    // It failed where it is, and nobody could take it back.
+    const auto holds = records.words().holds(project);
+    if (std::ranges::find(holds, status.holds.promotion, &Hold::promotion) != holds.end())
+        status.holds.attention = status.holds.promotion;
     const auto watch = records.watches().watch(*status.holds.promotion);
     if (watch && watch->phase == WatchPhase::kMonitor && !watch->ended) status.monitor = watch;
     if (const auto change = records.change(status.promotion->change)) {
@@ -112,6 +112,36 @@ Store& Service::existing() {
         .hint("it is made by the first command that records something, such as `gradus trust`");
 }
 
+namespace {
+
+/// How far the newest change came.
+void followNewest(const Records& records, const EngineProject& project, StatusReport& report) {
+    if (report.changes.empty()) return;
+    const std::int64_t newest = report.changes.front().id;
+    const auto promotions = records.promotionsOf(newest);
+    const bool isEverywhere = std::ranges::all_of(project.pipeline.stages, [&](const Stage& stage) {
+        return standingIn(project, records, newest, stage.name).has_value();
+    });
+    if (isEverywhere) return;
+    if (promotions.empty() || (promotions.back().state == PromotionState::kPromoted && !promotions.back().undoes))
+        report.ahead = newest;
+    else if (!promotions.back().undoes && isFinal(promotions.back().state))
+        report.stopped = promotions.back().id;
+}
+
+/// Without git nobody knows what was edited.
+bool hasEdits(const fs::path& root, const fs::path& cache, const std::vector<Change>& changes) {
+    try {
+        if (!findWorkTree(root)) return false;
+        const ChangeSet edits = readWorkTree({.project = root, .cache = cache}).differences;
+        return !edits.empty() && (changes.empty() || sha256(edits.encode()) != changes.front().changeSet);
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+}  // namespace
+
 StatusReport Service::status(const fs::path& directory) {
     StatusReport report;
     report.rules = rules(directory);
@@ -127,6 +157,11 @@ StatusReport Service::status(const fs::path& directory) {
             if (report.loaded && report.loaded->pipeline)
                 for (const Stage& stage : report.loaded->pipeline->stages)
                     report.stages.push_back(stageStatus(store->records(), *project, stage, around_.clock.moment()));
+            if (report.rules.state == RulesState::kTrusted && report.loaded && report.loaded->pipeline) {
+                const Pipeline& pipeline = *report.loaded->pipeline;
+                followNewest(store->records(), {*project, report.rules.root, pipeline, rulesDigest(pipeline)}, report);
+                report.hasEdits = hasEdits(report.rules.root, state().treeCache(report.rules.root), report.changes);
+            }
         }
     }
     return report;

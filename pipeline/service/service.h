@@ -86,6 +86,9 @@ struct StatusReport {
     std::vector<Promotion> unfinished;
     std::vector<StageStatus> stages;  ///< of the rules in force
     std::size_t needRecovery = 0;
+    std::optional<std::int64_t> ahead;    ///< the newest change, where some stage does not have it yet
+    std::optional<std::int64_t> stopped;  ///< the promotion at which its way up ended badly
+    bool hasEdits = false;                ///< the work tree has what the newest change is not
     StoreCounts counts;
     bool hasStore = false;
 };
@@ -272,7 +275,7 @@ class Service {
     /// index is touched. Throws Error where it was made on files that are in no commit.
     ExportedCommit exportCommit(const std::filesystem::path& directory, const ChangeView& view);
     /// How far the project has come since the commit that a change was made on. Reads only.
-    Ground groundOf(const std::filesystem::path& directory, const BaseFingerprint& base) const;
+    BaseDrift groundOf(const std::filesystem::path& directory, const BaseFingerprint& base) const;
     /// Of this project, newest first.
     std::vector<ChangeView> listChanges(const std::filesystem::path& directory, std::int64_t limit);
     /// What a sandbox changed, with all contents stored, as submitting it would take it. Described: with the words of

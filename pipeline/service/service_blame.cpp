@@ -6,6 +6,7 @@
 #include "pipeline/service/service.h"
 #include "stages/changes/text_merge.h"
 #include "stages/changes/tree_reader.h"
+#include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -15,8 +16,6 @@ namespace gradus {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 std::string nameOf(const Records& records, ActorId id) {
     const auto actor = records.actor(id);
@@ -33,7 +32,7 @@ bool touches(const ChangeSet& changes, const std::string& path) {
 bool builds(const Records& records, const Objects& objects, std::int64_t promotion, const std::string& path) {
     for (const CheckResult& check : records.checkResults(promotion))
         if (check.outputs && check.verdict == Cause::kPassed && objects.contains(*check.outputs) &&
-            touches(ChangeSet::decode(objects.readAll(*check.outputs, kMostChangeSet)), path))
+            touches(readChanges(objects, *check.outputs), path))
             return true;
     return false;
 }
@@ -150,17 +149,25 @@ class LineWalk {
     std::size_t number_;
 };
 
+// Before anything of it is read: it would be kept whole.
+void requireReadable(const fs::path& file, const std::string& path) {
+    std::error_code error;
+    const auto size = fs::file_size(file, error);
+    if (!error && size > kMostMerged)
+        throw Error(ErrorCode::kUsage, "'{}' is too large to be read line by line", printable(path));
+}
+
 /// The file as the stage has it, and the line in it. Throws Error for one that cannot be asked about.
 std::string textIn(const fs::path& directory, const std::string& stage, LineOfFile& line, Objects& objects) {
-    const auto entry = DirectoryReader(directory).keep(line.path, objects);
+    const DirectoryReader reader(directory);
+    requireReadable(directory / line.path, line.path);
+    const auto entry = reader.keep(line.path, objects);
     if (!entry)
         throw Error(ErrorCode::kNotFound, "{} holds no '{}'", printable(stage), printable(line.path))
             .hint(fmt::format("`gradus blame {} PATH` names the change that took it away", stage));
     if (entry->type != EntryType::kFile)
         throw Error(ErrorCode::kUsage, "'{}' in {} is a {}, which has no lines", printable(line.path), printable(stage),
                     nameOf(kEntryTypes, entry->type));
-    if (entry->size > kMostMerged)
-        throw Error(ErrorCode::kUsage, "'{}' is too large to be read line by line", printable(line.path));
     std::string text = objects.readAll(entry->digest, kMostMerged);
     if (isBinary(text))
         throw Error(ErrorCode::kUsage, "'{}' in {} is no text, so it has no lines", printable(line.path),
@@ -192,8 +199,7 @@ Blame Service::blame(const fs::path& directory, const std::string& stage, const 
         if (!path) return blameOf(records, promotion);
         if (builds(records, all, promotion.id, *path)) return blameOf(records, promotion);
         const auto change = records.change(promotion.change, promotion.revision);
-        if (touches(ChangeSet::decode(all.readAll(change->changeSet, kMostChangeSet)), *path))
-            return blameOf(records, promotion);
+        if (touches(readChanges(all, change->changeSet), *path)) return blameOf(records, promotion);
     }
     if (const auto line = lineIn(*path)) return blameLine(directory, stage, *newest, *path, *line);
     throw Error(ErrorCode::kNotFound, "no change that was promoted into {} touched '{}'", printable(stage),
@@ -222,7 +228,7 @@ Blame Service::blameLine(const fs::path& directory, const std::string& stage, st
     for (std::optional<std::int64_t> holder = newest; holder; holder = records.promotion(*holder)->previous) {
         const Promotion promotion = *records.promotion(*holder);
         const auto change = records.change(promotion.change, promotion.revision);
-        const ChangeSet changes = ChangeSet::decode(all.readAll(change->changeSet, kMostChangeSet));
+        const ChangeSet changes = readChanges(all, change->changeSet);
         const PathChange* const touched = changeAt(changes, line.path);
         if (touched == nullptr) continue;
         const LineWalk::Came came = walk.askOf(*touched);

@@ -11,6 +11,7 @@
 #include "stages/changes/work_tree.h"
 #include "stages/drivers/git_plumbing.h"
 #include "stages/sandbox/clone_commit.h"
+#include "store/change_sets.h"
 #include "store/file.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -22,7 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 constexpr std::uint64_t kMostBase = 4096;
 constexpr std::int64_t kAllChanges = 1'000'000;
 constexpr std::size_t kLongestTitle = 200;
@@ -276,7 +276,7 @@ Change Service::submitOnce(const fs::path& directory, const ChangeSource& source
 ChangeView Service::viewOf(const Store& store, const Change& change) const {
     const Objects all = objects();
     ChangeView view{.change = change};
-    view.changes = ChangeSet::decode(all.readAll(change.changeSet, kMostChangeSet));
+    view.changes = readChanges(all, change.changeSet);
     if (all.contains(change.base)) view.base = BaseFingerprint::decode(all.readAll(change.base, kMostBase));
     if (const auto actor = store.records().actor(change.actor)) view.actor = nameOf(*actor);
     if (change.sponsor)
@@ -296,16 +296,16 @@ ChangeView Service::viewChange(const fs::path& directory, const std::string& wor
     return viewOf(*store, *found);
 }
 
-Ground Service::groundOf(const fs::path& directory, const BaseFingerprint& base) const {
+BaseDrift Service::groundOf(const fs::path& directory, const BaseFingerprint& base) const {
     const auto tree = base.commit.empty() ? std::nullopt : findWorkTree(projectRoot(directory));
     if (!tree) return {};
     const GitObjects git(tree->directory);
     const auto head = git.findCommit("HEAD");
     const auto distance = head && git.findCommit(base.commit) ? git.distance(base.commit, *head) : std::nullopt;
-    if (!distance) return {.kind = Ground::Kind::kGone};
-    Ground ground{Ground::Kind::kSame, distance->ahead, distance->behind};
-    if (ground.ahead > 0) ground.kind = Ground::Kind::kAhead;
-    if (ground.behind > 0) ground.kind = Ground::Kind::kDiverged;
+    if (!distance) return {.kind = BaseDrift::Kind::kGone};
+    BaseDrift ground{BaseDrift::Kind::kSame, distance->ahead, distance->behind};
+    if (ground.ahead > 0) ground.kind = BaseDrift::Kind::kAhead;
+    if (ground.behind > 0) ground.kind = BaseDrift::Kind::kDiverged;
     return ground;
 }
 

@@ -4,6 +4,7 @@
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/service.h"
 #include "stages/drivers/target_lock.h"
+#include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -13,8 +14,6 @@ namespace gradus {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 const Stage& stageIn(const Pipeline& pipeline, const std::string& name) {
     if (const Stage* stage = pipeline.findStage(name)) return *stage;
@@ -74,8 +73,8 @@ StageChange subjectOf(EngineRoom& room, const DrillOriginal& original, const std
     }
     change.handle = named ? fmt::format("{}.{}", changeHandle(named->id), named->revision) : "drill";
     change.title = named ? named->title.value_or("") : "a drill";
-    change.changes = named ? ChangeSet::decode(room.objects().readAll(named->changeSet, kMostChangeSet))
-                           : madeUpChange(original.held->directory, room.objects());
+    change.changes =
+        named ? readChanges(room.objects(), named->changeSet) : madeUpChange(original.held->directory, room.objects());
     return change;
 }
 

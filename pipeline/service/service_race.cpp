@@ -10,6 +10,7 @@
 #include "stages/changes/patch.h"
 #include "stages/changes/tree_reader.h"
 #include "stages/sandbox/owner.h"
+#include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -19,8 +20,6 @@ namespace gradus {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 std::string textOf(const nlohmann::json& json) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -55,12 +54,6 @@ ChangeSet fitting(const ChangeSet& changes, const fs::path& base, const std::str
         throw Error(ErrorCode::kNotAllowed, "{} does not fit the project as it is: {}: {}", what,
                     merge.conflicts.front().path, merge.conflicts.front().detail);
     return withContents(merge.merged, DirectoryReader(base), objects);
-}
-
-// What one check used is not there for the next.
-void spend(Limits& most, std::uint64_t cpuMillis) {
-    auto& cpu = most[LimitName::kCpuTime];
-    if (cpu) cpu->value -= std::min(cpu->value - 1, cpuMillis);
 }
 
 std::int64_t millisSince(std::chrono::steady_clock::time_point start) {
@@ -183,7 +176,7 @@ RaceJudge Service::judgeOf(const fs::path& directory, const RaceWish& wish, Obje
                 const ExecutionReport report =
                     sandboxes().runOver({root, root, {}, subject.changes, subject.base}, command);
                 answers.push_back(checkOf(names[i], report, subject.cancel.stop_requested()));
-                spend(most, report.execution.cpuMillis);
+                spendTime(most, report.execution.cpuMillis);
             }
             return answers;
         };
@@ -321,7 +314,7 @@ ChangeSet Service::changeOfCandidate(const RaceView& race, const std::string& na
         const auto digest = Digest::fromHex(set->get<std::string>());
         if (!digest || !objects().contains(*digest))
             throw Error(ErrorCode::kNotFound, "what {} of {} changed is not kept any more", name, handle);
-        return ChangeSet::decode(objects().readAll(*digest, kMostChangeSet));
+        return readChanges(objects(), *digest);
     }
     throw Error(ErrorCode::kNotFound, "{} had no candidate '{}'", handle, printable(name))
         .hint(fmt::format("`gradus race show {}` lists them", handle));

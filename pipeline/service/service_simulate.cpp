@@ -6,6 +6,7 @@
 #include "pipeline/service/service.h"
 #include "pipeline/service/simulation.h"
 #include "policies/language/time_zone.h"
+#include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/past_state.h"
 
@@ -16,7 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
 
 /// The event by which it was last decided what a promotion may do.
 struct Decided {
@@ -137,7 +137,7 @@ class Simulator {
         if (!change) throw Error(ErrorCode::kDamaged, "its change was not recorded then");
         if (!objects_.contains(change->changeSet))
             throw Error(ErrorCode::kNotFound, "its contents are not kept any more");
-        const ChangeSet changes = ChangeSet::decode(objects_.readAll(change->changeSet, kMostChangeSet));
+        const ChangeSet changes = readChanges(objects_, change->changeSet);
         EngineProject project;
         project.id = promotion.project;
         project.rules = promotion.rules;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "pipeline/service/service.h"
+#include "store/change_sets.h"
 #include "store/file.h"
 #include "store/model/change_set.h"
 #include "store/model/checkpoint.h"
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMostChangeSet = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMostCheckpoint = std::uint64_t{256} << 20;
 
 /// What a row names, and what the change sets and checkpoints among those name in turn.
 std::unordered_set<Digest> liveObjects(const Records& records, const Objects& objects) {
@@ -25,7 +26,7 @@ std::unordered_set<Digest> liveObjects(const Records& records, const Objects& ob
     for (const Digest& digest : records.referencedObjects()) live.insert(digest);
     for (const Digest& digest : records.changeSets()) {
         if (!objects.contains(digest)) continue;
-        const ChangeSet changeSet = ChangeSet::decode(objects.readAll(digest, kMostChangeSet));
+        const ChangeSet changeSet = readChanges(objects, digest);
         for (const PathChange& change : changeSet.changes()) {
             if (change.before) live.insert(change.before->digest);
             if (change.after) live.insert(change.after->digest);
@@ -33,12 +34,12 @@ std::unordered_set<Digest> liveObjects(const Records& records, const Objects& ob
     }
     for (const Digest& digest : records.outputs()) {
         if (!objects.contains(digest)) continue;
-        const ChangeSet outputs = ChangeSet::decode(objects.readAll(digest, kMostChangeSet));
+        const ChangeSet outputs = readChanges(objects, digest);
         for (const PathChange& built : outputs.changes()) live.insert(built.after->digest);
     }
     for (const Digest& digest : records.checkpoints()) {
         if (!objects.contains(digest)) continue;
-        for (const Digest& needed : Checkpoint::decode(objects.readAll(digest, kMostChangeSet)).objects)
+        for (const Digest& needed : Checkpoint::decode(objects.readAll(digest, kMostCheckpoint)).objects)
             live.insert(needed);
     }
     return live;

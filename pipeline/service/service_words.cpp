@@ -1,8 +1,9 @@
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "pipeline/engine/person.h"
+#include "pipeline/service/login.h"
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
 #include "pipeline/service/word_teller.h"
@@ -16,18 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void requirePerson(const Actor& actor, std::string_view what) {
-    if (actor.kind == ActorKind::kPerson) return;
-    throw Error(ErrorCode::kNotAllowed, "{}:{} may not {}: that takes a person", nameOf(kActorKinds, actor.kind),
-                actor.name, what)
-        .hint("ask a person to do it");
-}
-
-std::string login() {
-    const passwd* entry = ::getpwuid(::geteuid());
-    return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
-}
-
 const Change& changeIn(const Spoken& what) {
     if (what.change) return *what.change;
     throw Error(ErrorCode::kUsage, "'{}' is a stage; name a change", what.stage.value_or(""));
@@ -40,7 +29,7 @@ std::optional<std::int64_t> idOf(const Spoken& what) {
 }  // namespace
 
 WhoAmI Service::whoAmI(const fs::path& directory) {
-    WhoAmI who{.actor = caller(), .login = login()};
+    WhoAmI who{.actor = caller(), .login = loginName()};
     const auto declared = around_.environment("GRADUS_ACTOR");
     who.declared = declared && !declared->empty();
     const ProjectRules project = rules(directory);

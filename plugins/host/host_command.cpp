@@ -155,7 +155,9 @@ class HostRun {
         plan.directory = command.directory;
         const FileDescriptor nothing = openFile("/dev/null", O_RDONLY);
         plan.descriptors = {{nothing.get(), 0}, {out.write.get(), 1}, {err.write.get(), 2}};
+        if (command.held >= 0) plan.descriptors.emplace_back(command.held, 3);
         ChildProcess child(plan);
+        if (command.started) command.started(child.pid());
         out.write = FileDescriptor();
         err.write = FileDescriptor();
         return child;

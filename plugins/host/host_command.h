@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -25,6 +27,9 @@ struct HostCommand {
     CaptureBudget keepErr;
     std::function<void(Stream, std::string_view)> live;
     std::stop_token cancel;
+    bool isLook = false;                      ///< it changes nothing, and may run beside others
+    int held = -1;                            ///< ours; the command has it as its number 3, and so has all it starts
+    std::function<void(pid_t)> started = {};  ///< as soon as it runs
 };
 
 struct HostOutcome {
@@ -38,7 +43,11 @@ struct HostOutcome {
     CapturedStream err;
     std::uint64_t wallMillis = 0;
 
-    bool succeeded() const { return exitCode == 0; }
+    /// It ran at all, whatever came of it.
+    bool began() const { return exitCode || signal; }
+    /// It ended by itself. Many a program says 0 when it is told to end, and has done half.
+    bool isOwnEnd() const { return began() && !timedOut && !cancelled; }
+    bool succeeded() const { return isOwnEnd() && exitCode == 0; }
     /// "exit code 3", "killed by signal 9", "timed out after 10s", or why it did not start.
     std::string text() const;
 };

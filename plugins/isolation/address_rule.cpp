@@ -92,6 +92,9 @@ constexpr std::array kEmbeddings{
     Embedding{{0x20, 0x01, 0, 0}, 32, 12, 0xff},                       // Teredo: the client
 };
 
+// NAT64 and mapped ones are that machine; 6to4, Teredo and the old forms are tunnels nobody should need.
+bool leadsStraight(const Embedding& embedding) { return embedding.first[10] == 0xff || embedding.first[1] == 0x64; }
+
 std::uint32_t inner4(const Bytes& address, const Embedding& embedding) {
     std::uint32_t inner = 0;
     for (std::size_t i = 0; i < 4; ++i)
@@ -109,9 +112,7 @@ std::string_view reserved6(const Bytes& address) {
     for (const Embedding& embedding : kEmbeddings) {
         if (!isWithin(address, embedding.first, embedding.bits)) continue;
         if (const std::string_view what = reserved4(inner4(address, embedding)); !what.empty()) return what;
-        // NAT64 and mapped ones are that machine; 6to4, Teredo and the old forms are tunnels nobody should need.
-        const bool direct = embedding.first[10] == 0xff || embedding.first[1] == 0x64;
-        return direct ? std::string_view() : "tunnel";
+        return leadsStraight(embedding) ? std::string_view() : "tunnel";
     }
     for (const Range6& range : kRanges6)
         if (isWithin(address, range.first, range.bits)) return range.what;
@@ -124,7 +125,41 @@ Bytes bytesOf(const in6_addr& address) {
     return bytes;
 }
 
+// What is inside of an IPv6 address that is another name for it.
+Bytes unwrapped(const NetworkAddress& address) {
+    Bytes bytes{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (const auto* four = std::get_if<in_addr>(&address)) {
+        std::memcpy(bytes.data() + 12, four, sizeof *four);
+        return bytes;
+    }
+    const Bytes six = bytesOf(std::get<in6_addr>(address));
+    for (const Embedding& embedding : kEmbeddings) {
+        if (!isWithin(six, embedding.first, embedding.bits) || !leadsStraight(embedding)) continue;
+        std::memcpy(bytes.data() + 12, six.data() + embedding.at, 4);
+        return bytes;
+    }
+    return six;
+}
+
 }  // namespace
+
+std::optional<NetworkAddress> addressIn(const sockaddr& address) {
+    if (address.sa_family == AF_INET) {
+        sockaddr_in four{};
+        std::memcpy(&four, &address, sizeof four);
+        return four.sin_addr;
+    }
+    if (address.sa_family == AF_INET6) {
+        sockaddr_in6 six{};
+        std::memcpy(&six, &address, sizeof six);
+        return six.sin6_addr;
+    }
+    return std::nullopt;
+}
+
+bool isSameMachine(const NetworkAddress& one, const NetworkAddress& other) {
+    return unwrapped(one) == unwrapped(other);
+}
 
 std::optional<NetworkAddress> parseAddress(const std::string& text) {
     in_addr four{};

@@ -13,13 +13,13 @@ constexpr int kOften = 2;
 
 }  // namespace
 
-Ground::Place Ground::look(const std::string& path) {
+PlanGround::Place PlanGround::look(const std::string& path) {
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) return {path};
     return {path, info.st_dev, info.st_ino, info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec};
 }
 
-Ground::Ground(const JailSetup& setup) {
+PlanGround::PlanGround(const JailSetup& setup) {
     for (const JailOverlay& overlay : setup.overlays)
         for (const std::string& lower : overlay.lowers) places_.push_back(look(lower));
     for (const JailBind& bind : setup.binds) places_.push_back(look(bind.source));
@@ -27,7 +27,7 @@ Ground::Ground(const JailSetup& setup) {
     for (const std::string& path : setup.alwaysHidden) places_.push_back(look(path));
 }
 
-bool Ground::isAsItWas() const {
+bool PlanGround::isAsItWas() const {
     return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return look(place.path) == place; });
 }
 
@@ -72,7 +72,7 @@ std::optional<JailSetup> BuiltAhead::wanted(std::uint64_t hostView) {
     return asked_ >= kOften && built_.size() < most_ ? newest_ : std::nullopt;
 }
 
-void BuiltAhead::put(const JailSetup& setup, std::unique_ptr<JailSession> session, const Ground& ground,
+void BuiltAhead::put(const JailSetup& setup, std::unique_ptr<JailSession> session, const PlanGround& ground,
                      std::uint64_t hostView) {
     std::string plan = encode(setup);
     const std::lock_guard lock(mutex_);

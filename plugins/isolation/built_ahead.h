@@ -15,9 +15,9 @@
 namespace gradus {
 
 /// What a sandbox was built on: every directory and file of the host that its plan names, as it was then.
-class Ground {
+class PlanGround {
   public:
-    explicit Ground(const JailSetup& setup);
+    explicit PlanGround(const JailSetup& setup);
     /// Nothing of it was replaced, removed or made since, and no directory of it has other names in it.
     bool isAsItWas() const;
 
@@ -47,7 +47,7 @@ class BuiltAhead {
     std::unique_ptr<JailSession> take(const std::string& plan, std::uint64_t hostView);
     /// The plan to build a sandbox for, if there are fewer than there may be. Lets go of those that are of no more use.
     std::optional<JailSetup> wanted(std::uint64_t hostView);
-    void put(const JailSetup& setup, std::unique_ptr<JailSession> session, const Ground& ground,
+    void put(const JailSetup& setup, std::unique_ptr<JailSession> session, const PlanGround& ground,
              std::uint64_t hostView);
     void clear();
     std::size_t size();
@@ -58,7 +58,7 @@ class BuiltAhead {
     struct Built {
         std::string plan;
         std::uint64_t hostView = 0;
-        Ground ground;
+        PlanGround ground;
         std::unique_ptr<JailSession> session;
     };
     bool isOfUse(const Built& built, std::uint64_t hostView) const;

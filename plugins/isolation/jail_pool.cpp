@@ -60,6 +60,10 @@ std::vector<std::filesystem::path> directoriesOf(const std::vector<std::filesyst
 void endJail(Jail& jail) {
     jail.control = FileDescriptor();
     if (!jail.process.wait(kEndPatience)) jail.process.kill();
+    if (!jail.init) return;
+    // A jail that was killed is gone before what it kept is: layers that are still mounted must not be mounted again.
+    pollfd event{jail.init.get(), POLLIN, 0};
+    ::poll(&event, 1, static_cast<int>(kEndPatience.count()));
 }
 
 JailPool::JailPool(Settings settings)

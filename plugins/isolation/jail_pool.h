@@ -26,6 +26,7 @@ struct Jail {
     bool holds = false;          ///< a sandbox's lock, until it ends: it is for that one sandbox
     bool forgets = false;        ///< it was told to forget its last sandbox, and says so, or ends, once it did
     bool waited = false;         ///< it was there before its plan, and may have ended by itself meanwhile
+    FileDescriptor init{};       ///< pid 1 of the last command, which ends after all others inside
 };
 
 /// Jails between two sandboxes: each keeps its namespaces, its view of the host and its control groups. Used oldest
@@ -92,7 +93,7 @@ class JailPool {
     std::jthread refilling_;
 };
 
-/// Tells a jail to end, and sees to it.
+/// Tells a jail to end, and sees to it: what ran inside is gone, too, unless the kernel itself holds it.
 void endJail(Jail& jail);
 
 }  // namespace gradus

@@ -71,10 +71,14 @@ Outcome JailSession::run(const Command& command) {
     RunExchange exchange(jail_.control.get(), command, limits_, umask_);
     exchange.start();
     exchange.follow();
+    jail_.init = exchange.takeInit();
     if (exchange.isLost()) {
         jail_.process.kill();
         pooled_ = false;
         close();
+        if (exchange.isOverdue())
+            throw Error(ErrorCode::kInfrastructure,
+                        "the sandbox was lost: its time was up, and gradus-jail did not end the command");
         throw Error(ErrorCode::kInfrastructure, "the sandbox was lost: gradus-jail ended without a report");
     }
     Outcome outcome = judge(exchange.takeReport(), limits_, ready_);

@@ -322,7 +322,7 @@ void NamespacesBackend::buildAhead() {
     const std::optional<JailSetup> setup = ahead_->wanted(view);
     if (!setup) return;
     try {
-        const Ground ground(*setup);  // looked at first: what changes meanwhile is found out
+        const PlanGround ground(*setup);  // looked at first: what changes meanwhile is found out
         auto session = std::make_unique<JailSession>(takeJail(*setup, -1), pool_, setup->limits, umask_, clock_);
         if (!session->setUp(*setup, config_.setupPatience)) ahead_->put(*setup, std::move(session), ground, view);
     } catch (const Error&) {

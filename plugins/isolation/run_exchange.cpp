@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +15,6 @@ namespace gradus {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-
-// How long a jail that was told to end a command may take.
-constexpr Milliseconds kEndPatience{10'000};
 
 struct Pipe {
     FileDescriptor read;
@@ -49,11 +47,12 @@ int millisUntil(Steady::time_point deadline) {
 
 }  // namespace
 
-RunExchange::RunExchange(int control, const Command& command, const Limits& limits, mode_t umask)
+RunExchange::RunExchange(int control, const Command& command, const Limits& limits, mode_t umask, Milliseconds patience)
     : control_(control),
       command_(command),
       limits_(limits),
       umask_(umask),
+      patience_(patience),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void RunExchange::start() {
@@ -96,6 +95,11 @@ void RunExchange::sendRun(const std::vector<int>& stdio) {
 
 void RunExchange::follow() {
     const std::stop_callback onCancel(command_.cancel, [this] { ::eventfd_write(wake_.get(), 1); });
+    constexpr std::uint64_t kLongest = std::uint64_t{365} * 24 * 3600 * 1000;
+    // The jail keeps the limit; whatever keeps the jail from it must not keep the engine.
+    if (const auto& wall = limits_[LimitName::kWallTime])
+        endOfTime_ = Steady::now() + Milliseconds(static_cast<std::int64_t>(std::min(wall->value, kLongest))) +
+                     command_.grace + patience_;
     while (!lost_ && !settled()) step();
     feed_.reset();  // nobody reads it any more
     endOfOutput_ = Steady::now() + command_.drain;
@@ -110,6 +114,21 @@ RunReport RunExchange::takeReport() {
 
 bool RunExchange::streaming() const {
     return std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return bool(flow.source); });
+}
+
+std::optional<Steady::time_point> RunExchange::deadline() const {
+    if (endOfOutput_) return endOfOutput_;
+    return stopping_ ? endOfPatience_ : endOfTime_;
+}
+
+// First it is told to end: both may have slept, and the jail's word may be on its way.
+void RunExchange::beImpatient() {
+    if (stopping_) {
+        lost_ = true;
+        return;
+    }
+    overdue_ = true;
+    stop();
 }
 
 // A change of size interrupts the wait; one that came just before it is seen a little later.
@@ -133,12 +152,12 @@ void RunExchange::step() {
                         {typing ? relay_->input() : -1, POLLIN, 0},
                         feed.source,
                         feed.sink};
-    const std::optional<Steady::time_point> deadline = endOfOutput_ ? endOfOutput_ : endOfPatience_;
-    const int ready = ::poll(events, 7, patience(deadline));
+    const std::optional<Steady::time_point> until = deadline();
+    const int ready = ::poll(events, 7, patience(until));
     if (relay_) relay_->followSize();
     if (ready < 0) return;
-    if (ready == 0 && deadline && !endOfOutput_ && Steady::now() >= *deadline)
-        lost_ = true;  // told to end, and did not
+    // A command that writes without end is no sign of life of its jail.
+    if (until && !endOfOutput_ && events[0].revents == 0 && Steady::now() >= *until) beImpatient();
     if ((events[1].revents & keys) != 0) relay_->passPending();
     for (std::size_t i = 0; i < 2; ++i)
         if ((events[i + 1].revents & ~POLLOUT) != 0) read(flows_[i]);
@@ -181,6 +200,8 @@ void RunExchange::hear() {
         return;
     }
     if (frame->kind == JailMessage::kStarted) report_.started = decodeStarted(frame->body);
+    if (frame->kind == JailMessage::kStarted && report_.started)
+        init_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, report_.started->initPid, 0)));
     if (frame->kind == JailMessage::kStarted && report_.started && command_.started)
         command_.started(static_cast<pid_t>(report_.started->initPid));
     if (frame->kind == JailMessage::kFailed) report_.failed = decodeFailed(frame->body);
@@ -191,8 +212,8 @@ void RunExchange::hear() {
 void RunExchange::stop() {
     if (stopping_) return;
     stopping_ = true;
-    if (!report_.outputTripped) report_.cancelled = true;
-    endOfPatience_ = Steady::now() + command_.grace + kEndPatience;
+    if (!report_.outputTripped && !overdue_) report_.cancelled = true;
+    endOfPatience_ = Steady::now() + command_.grace + patience_;
     if (!sendFrame(control_, JailMessage::kStop, {})) lost_ = true;
 }
 

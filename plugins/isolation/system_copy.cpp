@@ -4,19 +4,18 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <memory>
-#include <set>
 #include <sstream>
 
+#include "plugins/host/mounts.h"
 #include "plugins/isolation/namespaces.h"
 #include "store/file.h"
 #include "store/model/error.h"
+#include "store/paths.h"
 #include "store/privilege.h"
 
 namespace gradus {
@@ -25,64 +24,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostClosed = 1000;
 constexpr int kDeepest = 12;
-
-std::string unescape(std::string_view text) {
-    std::string plain;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size()) {
-            plain += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-            i += 3;
-        } else {
-            plain += text[i];
-        }
-    }
-    return plain;
-}
-
-std::vector<std::string> words(const std::string& line) {
-    std::istringstream stream(line);
-    std::vector<std::string> all;
-    for (std::string word; stream >> word;) all.push_back(word);
-    return all;
-}
-
-// "36 35 98:0 /root /mount/point options optional… - type source options"
-std::optional<SystemMount> parseLine(const std::string& line) {
-    const std::vector<std::string> fields = words(line);
-    const auto dash = std::find(fields.begin(), fields.end(), "-");
-    if (fields.size() < 7 || fields.end() - dash < 2) return std::nullopt;
-    const bool readOnly = fields[5] == "ro" || fields[5].starts_with("ro,");
-    return SystemMount{fields[2], unescape(fields[3]), unescape(fields[4]), *(dash + 1), readOnly};
-}
-
-bool isWithin(const fs::path& path, const fs::path& directory) {
-    const std::string& inner = path.native();
-    const std::string& outer = directory.native();
-    if (outer == "/") return true;
-    return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
-}
-
-// `path` below `from`, put below `to` instead.
-fs::path moved(const fs::path& path, const fs::path& from, const fs::path& to) {
-    const std::string rest = from == "/" ? path.native() : path.native().substr(from.native().size());
-    if (rest.empty() || rest == "/") return to;
-    return to == "/" ? fs::path(rest) : fs::path(to.native() + rest);
-}
 
 // The jail makes these itself, and /run and /tmp are private.
 bool isMadeInside(const fs::path& path) {
     for (const char* own : {"/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"})
         if (isWithin(path, own)) return true;
-    return false;
-}
-
-bool isOfTheKernel(const std::string& type) {
-    for (const char* name :
-         {"proc", "sysfs", "devpts", "devtmpfs", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs", "bpf",
-          "mqueue", "autofs", "binfmt_misc", "configfs", "pstore", "efivarfs", "rpc_pipefs", "nsfs", "hugetlbfs"})
-        if (type == name) return true;
     return false;
 }
 
@@ -94,9 +41,11 @@ bool isFitBelow(const std::string& type) {
 }
 
 /// Finds what others than its owner may not look into, below places where machines keep such things. As root of a copy
-/// everything could be read; this is what keeps what was closed outside closed inside.
+/// everything could be read; this is what keeps what was closed outside closed inside. So none may be left out.
 class ClosedPlaces {
   public:
+    explicit ClosedPlaces(std::size_t most) : most_(most) {}
+
     std::vector<fs::path> find() {
         for (const char* place :
              {"/", "/var/lib", "/var/spool", "/var/log", "/var/cache", "/srv", "/opt", "/mnt", "/media", "/usr/local"})
@@ -116,7 +65,14 @@ class ClosedPlaces {
     }
 
     void add(const fs::path& path) {
-        if (found_.size() < kMostClosed) found_.push_back(path);
+        if (found_.size() >= most_)
+            throw Error(ErrorCode::kNotAllowed,
+                        "more than {} places are closed to others here, too many to hide in a copy of the system",
+                        most_)
+                .hint(fmt::format(
+                    "run the command without --system, or close the directories that they lie in, such as {}",
+                    path.parent_path().native()));
+        found_.push_back(path);
     }
 
     static bool isClosed(const struct stat& info) {
@@ -150,6 +106,7 @@ class ClosedPlaces {
         });
     }
 
+    const std::size_t most_;
     std::vector<fs::path> found_;
 };
 
@@ -200,13 +157,10 @@ class SystemPlan {
         copy_.overlays.push_back({"/", {"/"}, std::nullopt, std::nullopt, true});
         seedPasswords(copy_.seeds);
         if (!isMachineRoot()) return seedLocks(copy_.seeds);
-        copy_.hidden = ClosedPlaces().find();
+        copy_.hidden = closedPlaces();
         std::erase_if(copy_.hidden, [&](const fs::path& path) { return isSeeded(path); });
-        std::set<fs::path> seen;
-        const std::vector<SystemMount> mounts = systemMounts();
-        // The last one made at a place is the one that is seen there.
-        for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount)
-            if (mount->at != "/" && seen.insert(mount->at).second) show(*mount);
+        for (const HostMount& mount : topmost(hostMounts()))
+            if (mount.path != "/") show(mount);
     }
 
   private:
@@ -222,15 +176,18 @@ class SystemPlan {
     }
 
     // An overlay does not see through mount points: each file system of its own needs its own, or a cover.
-    void show(const SystemMount& mount) {
+    void show(const HostMount& mount) {
         struct stat info {};
-        if (isMadeInside(mount.at) || isHidden(mount.at) || isWithin(mount.at, project_)) return;
-        if (::lstat(mount.at.c_str(), &info) != 0 || isOfTheKernel(mount.type)) {
-            copy_.hidden.push_back(mount.at);
-        } else if (!S_ISDIR(info.st_mode) || mount.readOnly || !isFitBelow(mount.type)) {
-            copy_.binds.push_back({mount.at, mount.at, true});
+        if (isMadeInside(mount.path) || isHidden(mount.path) || isWithin(mount.path, project_)) return;
+        const bool isThere = ::lstat(mount.path.c_str(), &info) == 0;
+        // A socket or a device would lead out of the copy.
+        const bool isFile = S_ISREG(info.st_mode);
+        if (!isThere || isOfTheKernel(mount.type) || !(isFile || S_ISDIR(info.st_mode))) {
+            copy_.hidden.push_back(mount.path);
+        } else if (isFile || mount.readOnly || !isFitBelow(mount.type)) {
+            copy_.binds.push_back({mount.path, mount.path, true});
         } else {
-            copy_.overlays.push_back({mount.at, {mount.at}, std::nullopt, std::nullopt, true});
+            copy_.overlays.push_back({mount.path, {mount.path}, std::nullopt, std::nullopt, true});
         }
     }
 
@@ -240,39 +197,7 @@ class SystemPlan {
 
 }  // namespace
 
-std::vector<SystemMount> parseSystemMounts(std::string_view mountInfo) {
-    std::vector<SystemMount> mounts;
-    std::istringstream lines{std::string(mountInfo)};
-    for (std::string line; std::getline(lines, line);)
-        if (auto mount = parseLine(line)) mounts.push_back(std::move(*mount));
-    return mounts;
-}
-
-std::vector<SystemMount> systemMounts() {
-    std::ifstream file("/proc/self/mountinfo");
-    std::stringstream text;
-    text << file.rdbuf();
-    return parseSystemMounts(text.str());
-}
-
-std::vector<fs::path> aliasesOf(const fs::path& path, const std::vector<SystemMount>& mounts) {
-    const SystemMount* own = nullptr;
-    for (const SystemMount& mount : mounts)
-        if (isWithin(path, mount.at) && (own == nullptr || mount.at.native().size() >= own->at.native().size()))
-            own = &mount;
-    std::vector<fs::path> aliases;
-    if (own == nullptr) return aliases;
-    const fs::path inside = moved(path, own->at, own->top);
-    for (const SystemMount& mount : mounts) {
-        if (mount.device != own->device) continue;
-        if (isWithin(inside, mount.top))
-            aliases.push_back(moved(inside, mount.top, mount.at));
-        else if (isWithin(mount.top, inside))
-            aliases.push_back(mount.at);
-    }
-    std::erase_if(aliases, [&](const fs::path& alias) { return isWithin(alias, path) || alias == "/"; });
-    return aliases;
-}
+std::vector<fs::path> closedPlaces(std::size_t most) { return ClosedPlaces(most).find(); }
 
 SystemCopy planSystemCopy(const fs::path& project) {
     SystemCopy copy;

@@ -12,28 +12,16 @@
 /// hidden here is the boundary.
 namespace gradus {
 
-/// One mount of this process's namespace, with what of its file system it shows.
-struct SystemMount {
-    std::string device;         ///< major:minor
-    std::filesystem::path top;  ///< the directory of that file system that is mounted
-    std::filesystem::path at;
-    std::string type;
-    bool readOnly = false;
-};
-/// In the order in which they were made; later ones cover earlier ones of the same place.
-std::vector<SystemMount> parseSystemMounts(std::string_view mountInfo);
-std::vector<SystemMount> systemMounts();
-
-/// Other ways to the same bytes: where else a mount shows what lies at `path`, or a part of it.
-std::vector<std::filesystem::path> aliasesOf(const std::filesystem::path& path, const std::vector<SystemMount>& mounts);
-
 struct SystemCopy {
     std::vector<Overlay> overlays;  ///< the first is that of "/"; file systems of their own have their own
     std::vector<ReadOnlyBind> binds;
     std::vector<std::filesystem::path> hidden;
     std::vector<PrivateFile> seeds;
-    std::vector<std::string> notes;
 };
+/// What others than its owner may not look into, where machines keep such things. Throws Error where there is more of
+/// it than `most`, each of which costs a mount.
+std::vector<std::filesystem::path> closedPlaces(std::size_t most = 1000);
+
 /// For the one who asks: as root the kernel's overlays, else one that a FUSE program shows. `project` is left to its
 /// own overlay, with what lies below it.
 SystemCopy planSystemCopy(const std::filesystem::path& project);

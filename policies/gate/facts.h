@@ -164,6 +164,7 @@ struct OverrideFact {
     std::vector<std::string> roles;
     Time at{};
     std::string reason;
+    std::string about = {};  ///< what exactly it is a yes to; empty: the gate as such
 };
 
 struct Facts {

@@ -36,6 +36,7 @@ const OverrideFact* overrideOf(const GateInput& input, Gate gate) {
 
 std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFact& fact) {
     // Consent to what cannot be taken back is no override: the gate asks for it, and counts it itself.
+    if (gate == Gate::kSteps && fact.about != irreversibleDigest(input.stage)) return "it was given for other steps";
     if (gate == Gate::kSteps) return fact.by.kind == ActorKind::kPerson ? "" : "only a person consents";
     if (!contains(input.stage.policy.settings.list("overridable"), nameOf(kGates, gate)))
         return "the policy does not list it in `overridable`";

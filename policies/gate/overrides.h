@@ -7,6 +7,9 @@ namespace gradus {
 /// The role whose people may override: [role.override], or the system group of that name.
 constexpr const char* kOverrideRole = "override";
 
+/// What a person consents to who lets the irreversible steps of a stage run: their digest; empty where there are none.
+std::string irreversibleDigest(const Stage& stage);
+
 /// Why that person's word does not open the gate here; empty if it does.
 std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFact& fact);
 

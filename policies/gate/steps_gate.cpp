@@ -1,19 +1,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "policies/gate/consent.h"
+#include "policies/gate/overrides.h"
 
 namespace gradus {
 
+std::string irreversibleDigest(const Stage& stage) {
+    std::vector<StepPlan> steps;
+    std::ranges::copy_if(stage.steps, std::back_inserter(steps), &StepPlan::irreversible);
+    return steps.empty() ? "" : sha256(encodeSteps(steps)).hex();
+}
+
 namespace {
 
-/// A person's own word for this very promotion, given with it.
+/// A person's own word for this very promotion, given with it, to exactly what would be run.
 const OverrideFact* wordOf(const GateInput& input) {
     const auto& words = input.facts.overrides;
     const auto found = std::find_if(words.begin(), words.end(), [&](const OverrideFact& word) {
         return word.promotion == input.facts.promotion && word.gate == nameOf(kGates, Gate::kSteps) &&
-               word.by.kind == ActorKind::kPerson;
+               whyNotOverridden(input, Gate::kSteps, word).empty();
     });
     return found == words.end() ? nullptr : &*found;
 }

@@ -24,7 +24,7 @@ void convertTable(const toml::table& table, Node& node) {
         node.entries.push_back({std::string(key.str()), toSpan(key.source()), convert(value)});
     // toml++ sorts by name; messages and stages read better in the order of the file.
     std::stable_sort(node.entries.begin(), node.entries.end(),
-                     [](const Entry& a, const Entry& b) { return a.keySpan.begin < b.keySpan.begin; });
+                     [](const NodeEntry& a, const NodeEntry& b) { return a.keySpan.begin < b.keySpan.begin; });
 }
 
 void convertList(const toml::array& list, Node& node) {
@@ -165,8 +165,8 @@ class RepeatedKeys {
     }
 
     void removeFrom(Node& table) const {
-        std::erase_if(table.entries, [&](const Entry& entry) { return lines_.contains(entry.keySpan.begin.line); });
-        for (Entry& entry : table.entries) removeFrom(entry.value);
+        std::erase_if(table.entries, [&](const NodeEntry& entry) { return lines_.contains(entry.keySpan.begin.line); });
+        for (NodeEntry& entry : table.entries) removeFrom(entry.value);
         for (Node& item : table.items) removeFrom(item);
     }
 

@@ -10,7 +10,7 @@
 
 namespace gradus {
 
-struct Entry;
+struct NodeEntry;
 
 /// A TOML value with the place it was written at. Dates and times exist in TOML but in no rule of ours: only their
 /// name survives, for messages.
@@ -24,13 +24,13 @@ struct Node {
     double decimal = 0;
     bool boolean = false;
     std::vector<Node> items;
-    std::vector<Entry> entries;  ///< of a table, in the order of the file
+    std::vector<NodeEntry> entries;  ///< of a table, in the order of the file
 
     /// The value of `key`, or nullptr.
     const Node* find(std::string_view key) const;
 };
 
-struct Entry {
+struct NodeEntry {
     std::string key;
     Span keySpan;
     Node value;

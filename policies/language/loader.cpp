@@ -59,7 +59,7 @@ std::optional<Node> FileReader::parse(const std::string& name, const std::string
 
 void FileReader::refuseUnknownSections(const Node& root, TableReader& reader) {
     const std::vector<std::string> known = topLevelNames();
-    for (const Entry& entry : root.entries) {
+    for (const NodeEntry& entry : root.entries) {
         if (std::find(known.begin(), known.end(), entry.key) != known.end()) continue;
         const bool table = entry.value.kind == Node::Kind::kTable;
         findings_.error(reader.originOf(entry.keySpan), "unknown-key",
@@ -93,7 +93,7 @@ void FileReader::readNamed(
                         fmt::format("this is {}", kindName(tables->kind)), hint);
         return;
     }
-    for (const Entry& entry : tables->entries) {
+    for (const NodeEntry& entry : tables->entries) {
         if (entry.value.kind != Node::Kind::kTable)
             findings_.error(reader.originOf(entry.keySpan), "wrong-type",
                             fmt::format("'{}' in [{}] is {}, not a section", entry.key, id, kindName(entry.value.kind)),

@@ -47,6 +47,18 @@ StepPlan planOf(const Value& step) {
 
 }  // namespace
 
+void Resolver::judgeProgram(const Stage& stage, const Value& step, const std::string& key) {
+    const std::vector<std::string> words = wordsOf(step, key);
+    if (words.empty() || words.front().starts_with('/') || words.front().find('/') == std::string::npos) return;
+    findings_
+        .error(fieldOf(step, key)->origin, "moving-program",
+               fmt::format("step '{}' of stage '{}' runs '{}' of the work tree", textOf(step, "name"), stage.name,
+                           words.front()),
+               "any change that came into the work tree decides what that is, also when it is undone later",
+               "name a program on PATH or by its absolute path")
+        .severity = Severity::kWarning;
+}
+
 void Resolver::judgeStep(const Stage& stage, const Value& step) {
     const std::string name = textOf(step, "name");
     const Value* undo = fieldOf(step, "undo");
@@ -54,12 +66,13 @@ void Resolver::judgeStep(const Stage& stage, const Value& step) {
         findings_.error(undo->origin, "conflict",
                         fmt::format("step '{}' of stage '{}' is irreversible and has an 'undo'", name, stage.name),
                         "what can be undone is not irreversible", "remove one of the two");
+    for (const char* key : {"run", "undo", "probe"}) judgeProgram(stage, step, key);
     const Value* probe = fieldOf(step, "probe");
     const bool isProbed = textOf(step, "idempotence") == "probe";
     if (isProbed && probe == nullptr)
         findings_.error(fieldOf(step, "idempotence")->origin, "missing-key",
                         fmt::format("step '{}' of stage '{}' has no 'probe'", name, stage.name),
-                        "there is nothing to ask", "add probe = [\"./migrate\", \"is-up\"], or write \"no\"");
+                        "there is nothing to ask", "add probe = [\"migrate\", \"is-up\"], or write \"no\"");
     if (!isProbed && probe != nullptr)
         findings_.error(probe->origin, "conflict",
                         fmt::format("step '{}' of stage '{}' has a 'probe' that nobody asks", name, stage.name),

@@ -39,6 +39,8 @@ class Resolver {
     void resolveMonitor(Stage& stage);
     void resolveSteps(Stage& stage, const DriverWords& driver);
     void judgeStep(const Stage& stage, const Value& step);
+    /// A file of the work tree is not what a person trusted, and another one tomorrow.
+    void judgeProgram(const Stage& stage, const Value& step, const std::string& key);
     /// What earlier stages had built comes along, as far as the driver can carry it.
     void addBuilders(std::vector<Value>& wanted, const DriverWords& driver) const;
     void judgeOutputs(const Stage& stage, const DriverWords& driver);

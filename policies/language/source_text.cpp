@@ -39,7 +39,7 @@ Diagnostic diagnosticAt(const SourceText& source, Span span, std::string_view co
 }
 
 const Node* Node::find(std::string_view key) const {
-    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.key == key; });
+    const auto found = std::find_if(entries.begin(), entries.end(), [&](const NodeEntry& e) { return e.key == key; });
     return found == entries.end() ? nullptr : &found->value;
 }
 

@@ -16,7 +16,7 @@ KeyRow stepRow() {
     return {.name = "step",
             .type = kTableList,
             .documentation = "Commands around the switch, in order; going back undoes them in reverse.",
-            .example = "[{ name = \"flush\", run = \"./flush\" }]",
+            .example = "[{ name = \"flush\", run = \"flush\" }]",
             .most = kMostSteps,
             .section = "step"};
 }
@@ -36,12 +36,12 @@ Section stepSection() {
             {.name = "run",
              .type = kCommand,
              .documentation = "The command; it succeeds with exit code 0.",
-             .example = "[\"./migrate\", \"up\"]",
+             .example = "[\"migrate\", \"up\"]",
              .required = true},
             {.name = "undo",
              .type = kCommand,
              .documentation = "Takes back what it did, or half did. Without it there is nothing to take back.",
-             .example = "[\"./migrate\", \"down\"]"},
+             .example = "[\"migrate\", \"down\"]"},
             {.name = "when",
              .type = kChoice,
              .documentation = "Before the stage is switched to the new tree, or after.",
@@ -71,8 +71,9 @@ Section stepSection() {
              .choices = {"yes", "keyed", "probe", "no"}},
             {.name = "probe",
              .type = kCommand,
-             .documentation = "With idempotence = \"probe\": succeeds if the step was done, fails if it was not.",
-             .example = "[\"./migrate\", \"is-up\"]"},
+             .documentation = "With idempotence = \"probe\": exit code 0 if the step was done, 1 if it was not; any "
+                              "other says nothing.",
+             .example = "[\"migrate\", \"is-up\"]"},
         }};
 }
 

@@ -50,7 +50,7 @@ void fillNested(Value& value, const KeyRow& row, const Vocabulary& vocabulary) {
 
 Settings TableReader::read(const Node& table, const std::vector<KeyRow>& rows, const std::string& where) {
     Settings settings;
-    for (const Entry& entry : table.entries) {
+    for (const NodeEntry& entry : table.entries) {
         const KeyRow* row = findRow(rows, entry.key);
         if (row == nullptr) {
             reportUnknown(entry, rows, where);
@@ -67,7 +67,7 @@ std::optional<Value> TableReader::readValue(const Node& node, const KeyRow& row,
     return typeInfo(row.type).read({node, row, where, *this});
 }
 
-void TableReader::reportUnknown(const Entry& entry, const std::vector<KeyRow>& rows, const std::string& where) {
+void TableReader::reportUnknown(const NodeEntry& entry, const std::vector<KeyRow>& rows, const std::string& where) {
     std::string hint = findings_.hintFor(entry.key, namesOf(rows), "keys");
     const std::string home = homeOf(entry.key, vocabulary_);
     if (!home.empty() && !suggest(entry.key, namesOf(rows))) hint = fmt::format("it is a key of {}; {}", home, hint);
@@ -131,7 +131,7 @@ void fillDefaults(Settings& settings, const std::vector<KeyRow>& rows, const Voc
     TableReader reader(vocabulary, none, Origin::Kind::kDefault, "");
     const auto document = parseDocument(SourceText("defaults", text), ignored);
     if (document)
-        for (const Entry& entry : document->entries)
+        for (const NodeEntry& entry : document->entries)
             if (auto value = reader.readValue(entry.value, *findRow(rows, entry.key), "defaults"))
                 settings.set(entry.key, std::move(*value));
     for (const KeyRow& row : rows)

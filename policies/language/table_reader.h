@@ -32,7 +32,7 @@ class TableReader {
     const Vocabulary& vocabulary() const { return vocabulary_; }
 
   private:
-    void reportUnknown(const Entry& entry, const std::vector<KeyRow>& rows, const std::string& where);
+    void reportUnknown(const NodeEntry& entry, const std::vector<KeyRow>& rows, const std::string& where);
     void reportMissing(const Node& table, const KeyRow& row, const std::string& where);
     const CheckKindWords* kindOf(const Node& table, const std::string& where);
 

@@ -6,6 +6,7 @@
 
 #include "stages/changes/git_work_tree.h"
 #include "stages/drivers/project_marker.h"
+#include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
 #include "store/project_identity.h"
@@ -18,7 +19,6 @@ namespace {
 
 constexpr Milliseconds kPatience{10 * 60 * 1000};
 constexpr std::size_t kMostStatus = 4096;
-constexpr std::uint64_t kMostChanges = std::uint64_t{256} << 20;
 constexpr const char* kCopies = "copies";
 constexpr const char* kRequest = "request.json";
 
@@ -68,27 +68,28 @@ HostCommand CommandDriver::prepared(const std::string& action, const std::vector
 }
 
 std::optional<std::string> CommandDriver::status() const {
-    const HostCommand command = prepared("status", {"GRADUS_STAGE=" + context_.stage.name});
+    HostCommand command = prepared("status", {"GRADUS_STAGE=" + context_.stage.name});
     if (command.arguments.empty()) return std::nullopt;
+    command.isLook = true;
     const HostOutcome said = context_.run(command);
     if (!said.succeeded()) return std::nullopt;
     return trimmed(said.out.text()).substr(0, kMostStatus);
 }
 
-CommandRequest CommandDriver::requestOf(const CommandStep& step, bool isBack) const {
+TargetRequest CommandDriver::requestOf(const CommandStep& step, bool isBack) const {
     const ReleaseStep copy = copyOf(step);
-    const CommandRequest::Side after{layout_.release(copy.id), copy.manifest.hex()};
-    CommandRequest::Side before;
+    const TargetRequest::Side after{layout_.release(copy.id), copy.manifest.hex()};
+    TargetRequest::Side before;
     if (step.previous) before = {layout_.release(copy.previous), step.previous->hex()};
     return {step, context_.stage.name, isBack ? before : after, isBack ? after : before, isBack};
 }
 
-std::string CommandDriver::perform(const std::string& action, const CommandRequest& request, std::string& log) {
+std::string CommandDriver::perform(const std::string& action, const TargetRequest& request, std::string& log) {
     std::vector<std::string> told = request.environment();
     told.push_back("GRADUS_REQUEST=" + (context_.state / kRequest).native());
     HostCommand command = prepared(action, told);
     if (command.arguments.empty()) return "";
-    const auto changes = ChangeSet::decode(context_.objects.readAll(request.step.changes, kMostChanges));
+    const auto changes = readChanges(context_.objects, request.step.changes);
     const FileDescriptor state = openFile(context_.state, O_RDONLY | O_DIRECTORY);
     putFile(context_.files, state.get(), kRequest, request.json(action, changes), 0600);
     // Whoever wants to stop is served by going back, and that is never stopped half-way.
@@ -104,7 +105,7 @@ std::string CommandDriver::perform(const std::string& action, const CommandReque
 }
 
 /// The stage holds what it shall, as far as its own commands can tell.
-std::string CommandDriver::bring(const CommandRequest& request, std::string& log) {
+std::string CommandDriver::bring(const TargetRequest& request, std::string& log) {
     std::string failure = perform(request.isBack ? "rollback" : "apply", request, log);
     if (!failure.empty()) return failure;
     const auto said = status();
@@ -168,11 +169,13 @@ ApplyOutcome CommandDriver::apply(const Checkpoint& checkpoint) {
 // Open until all is well: from the first command on only the target itself can tell how far it came.
 std::string CommandDriver::carryOut(const Checkpoint& checkpoint, std::string& log) {
     const CommandStep step = CommandStep::decode(checkpoint);
-    const CommandRequest request = requestOf(step, false);
+    const TargetRequest request = requestOf(step, false);
     const std::string id = copyOf(step).id;
-    if (!shelf_.activation().isOpen && observe(checkpoint) == Observed::kAfter) return perform("health", request, log);
+    const bool isThere = observe(checkpoint) == Observed::kAfter;
+    if (isThere && !shelf_.activation().isOpen) return perform("health", request, log);
     shelf_.setActivation({true, id});
-    std::string failure = bring(request, log);
+    // Killed after the command and before its record: what the target says it has is not brought again.
+    std::string failure = isThere ? perform("health", request, log) : bring(request, log);
     if (failure.empty() && !copies_.apply(step.copies).applied) failure = "the copy of what the stage holds was moved";
     if (failure.empty()) shelf_.setActivation({false, id});
     return failure;

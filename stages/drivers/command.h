@@ -40,12 +40,12 @@ class CommandDriver final : public StageDriver {
     std::optional<Conflict> foreignTree() const;
     HostCommand prepared(const std::string& action, const std::vector<std::string>& told) const;
     /// Why it did not go well; empty if it did.
-    std::string perform(const std::string& action, const CommandRequest& request, std::string& log);
-    std::string bring(const CommandRequest& request, std::string& log);
+    std::string perform(const std::string& action, const TargetRequest& request, std::string& log);
+    std::string bring(const TargetRequest& request, std::string& log);
     std::string carryOut(const Checkpoint& checkpoint, std::string& log);
     bool bringBack(const CommandStep& step, RollbackOutcome& outcome);
     bool isForeign(const CommandStep& step, RollbackOutcome& outcome) const;
-    CommandRequest requestOf(const CommandStep& step, bool isBack) const;
+    TargetRequest requestOf(const CommandStep& step, bool isBack) const;
 
     DriverContext context_;
     ReleaseLayout layout_;

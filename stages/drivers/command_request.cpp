@@ -45,7 +45,7 @@ CommandStep CommandStep::decode(const Checkpoint& checkpoint) {
     return step;
 }
 
-std::vector<std::string> CommandRequest::environment() const {
+std::vector<std::string> TargetRequest::environment() const {
     return {"GRADUS_STAGE=" + stage,
             "GRADUS_CHANGE=" + step.handle,
             "GRADUS_PROMOTION=" + promotionHandle(step.promotion),
@@ -55,7 +55,7 @@ std::vector<std::string> CommandRequest::environment() const {
             "GRADUS_PREVIOUS_DIGEST=" + before.digest};
 }
 
-std::string CommandRequest::json(const std::string& action, const ChangeSet& changes) const {
+std::string TargetRequest::json(const std::string& action, const ChangeSet& changes) const {
     Json paths = Json::array();
     for (const PathChange& change : changes.changes())
         paths.push_back({{"path", change.path}, {"kind", nameOf(kChangeKinds, kindOf(change))}});

@@ -27,7 +27,7 @@ struct CommandStep {
 };
 
 /// What a command is told.
-struct CommandRequest {
+struct TargetRequest {
     const CommandStep& step;
     std::string stage;
     /// What the stage shall hold, and what it held until now. An empty path: nothing.

@@ -187,6 +187,13 @@ void giveScratchPlaces(CloneDraft& draft) {
     }
 }
 
+std::optional<std::string> objectionTo(const CloneRequest& request, const fs::path& path) {
+    CloneDraft draft{request};
+    chooseIdentity(draft);
+    readSecrets(draft);
+    return objectionTo(draft, path);
+}
+
 ClonePlan planClone(const CloneRequest& request) {
     checkDirectory(request);
     CloneDraft draft{request};

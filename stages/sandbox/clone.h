@@ -59,6 +59,9 @@ struct ClonePlan {
 /// The project's overlay is made to survive a power cut (disposable = false) if `upper` is given.
 ClonePlan planClone(const CloneRequest& request);
 
+/// Why a place of the host may not be shown to the commands of that clone, whatever asks for it. Nothing if it may.
+std::optional<std::string> objectionTo(const CloneRequest& request, const std::filesystem::path& path);
+
 /// A command that means another program inside than outside, or none: the line to tell a person.
 std::optional<std::string> resolvesDifferently(const ClonePlan& plan, const CloneRequest& request,
                                                const std::string& program);

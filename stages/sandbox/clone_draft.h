@@ -1,10 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
+#include "plugins/host/mounts.h"
 #include "stages/sandbox/clone.h"
 #include "stages/sandbox/clone_environment.h"
 #include "stages/sandbox/clone_mounts.h"
@@ -20,7 +23,7 @@ struct CloneDraft {
     CloneUser user{};                            ///< of the command
     std::filesystem::path home{};                ///< the command's, without links
     std::vector<std::filesystem::path> homes{};  ///< whose tools are shown: the command's, then the caller's
-    std::vector<HostMount> mounts{};
+    std::vector<HostMount> mounts{};             ///< of the host, as made
     std::vector<HomeEntry> shown{};
     std::vector<std::string> notes{};
     std::vector<std::string> notOurs{};
@@ -59,10 +62,14 @@ void showToolSettings(CloneDraft& draft);
 void giveScratchPlaces(CloneDraft& draft);
 /// What the request names although it would be hidden. Throws Error for what is never shown.
 void showNamed(CloneDraft& draft);
+/// Why a place of the host may not be shown: it is, holds or lies in one that no sandbox shows. Nothing if it may.
+std::optional<std::string> objectionTo(const CloneDraft& draft, const std::filesystem::path& path);
 /// The rest of the system, copy-on-write, if it is asked for.
 void showSystem(CloneDraft& draft);
 /// What is hidden, where another mount shows it as well.
 void hideAliases(CloneDraft& draft);
+/// Sockets of the host that could be spoken to inside.
+std::set<std::filesystem::path> hostSockets(const CloneDraft& draft);
 /// Secrets inside of what is shown, sockets, other homes, what the request names.
 void hidePlaces(CloneDraft& draft);
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <set>
 
@@ -158,28 +157,13 @@ void hideOtherHomes(CloneDraft& draft) {
     }
 }
 
-// A socket in the file system is reached whatever the network is. The kernel knows all that are bound.
-void hideSockets(CloneDraft& draft) {
-    std::ifstream list("/proc/net/unix");
-    std::string line;
-    while (std::getline(list, line)) {
-        const std::size_t slash = line.find(" /");
-        if (slash == std::string::npos) continue;
-        const fs::path path = line.substr(slash + 1);
-        struct stat info {};
-        // In an overlay a socket is another inode than the one that is listened on.
-        if (!draft.view.shows(path) || isWithin(path, draft.request.project)) continue;
-        if (::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) hide(draft, path.lexically_normal());
-    }
-}
-
 }  // namespace
 
 void hidePlaces(CloneDraft& draft) {
     hideSecrets(draft);
     hideNamed(draft);
     hideOtherHomes(draft);
-    hideSockets(draft);
+    for (const fs::path& socket : hostSockets(draft)) hide(draft, socket);
     hidePatterns(draft);
 }
 

@@ -3,14 +3,9 @@
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <map>
-#include <sstream>
 
-#include "stages/sandbox/clone_view.h"
 #include "store/privilege.h"
 
 namespace gradus {
@@ -18,38 +13,6 @@ namespace gradus {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool isOctal(std::string_view text) {
-    return text.size() == 3 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '7'; });
-}
-
-// Blanks, tabs, line ends and backslashes are written as \040 and the like.
-std::string unescape(std::string_view text) {
-    std::string plain;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const std::string_view digits = text[i] == '\\' ? text.substr(i + 1, 3) : std::string_view();
-        if (isOctal(digits)) {
-            plain += static_cast<char>((digits[0] - '0') * 64 + (digits[1] - '0') * 8 + (digits[2] - '0'));
-            i += 3;
-        } else {
-            plain += text[i];
-        }
-    }
-    return plain;
-}
-
-// "36 35 98:0 /root /mount/point options optional… - type source options"
-std::optional<HostMount> parseLine(std::string_view line) {
-    std::vector<std::string_view> fields;
-    for (std::size_t start = 0; start < line.size();) {
-        const std::size_t end = std::min(line.find(' ', start), line.size());
-        fields.push_back(line.substr(start, end - start));
-        start = end + 1;
-    }
-    const auto dash = std::find(fields.begin(), fields.end(), "-");
-    if (fields.size() < 5 || fields.end() - dash < 2) return std::nullopt;
-    return HostMount{unescape(fields[4]), std::string(*(dash + 1))};
-}
 
 struct Kind {
     std::uint32_t magic;
@@ -79,32 +42,6 @@ std::optional<std::string> among(const std::array<Kind, count>& kinds, const fs:
 }
 
 }  // namespace
-
-std::vector<HostMount> parseMounts(std::string_view mountInfo) {
-    std::map<std::string, std::string> topmost;
-    for (std::size_t start = 0; start < mountInfo.size();) {
-        const std::size_t end = std::min(mountInfo.find('\n', start), mountInfo.size());
-        if (auto mount = parseLine(mountInfo.substr(start, end - start))) topmost[mount->path.native()] = mount->type;
-        start = end + 1;
-    }
-    std::vector<HostMount> mounts;
-    for (auto& [path, type] : topmost) mounts.push_back({path, std::move(type)});
-    return mounts;
-}
-
-std::vector<HostMount> hostMounts() {
-    std::ifstream file("/proc/self/mountinfo");
-    std::stringstream text;
-    text << file.rdbuf();
-    return parseMounts(text.str());
-}
-
-std::vector<HostMount> mountsBelow(const std::vector<HostMount>& mounts, const fs::path& directory) {
-    std::vector<HostMount> below;
-    for (const HostMount& mount : mounts)
-        if (mount.path != directory && isWithin(mount.path, directory)) below.push_back(mount);
-    return below;
-}
 
 std::optional<std::string> unfitAsLower(const fs::path& directory) { return among(kUnfitLowers, directory); }
 

@@ -15,14 +15,6 @@ namespace {
 
 constexpr const char* kLocal = "a local ext4, xfs or btrfs file system";
 
-// Nothing in these is a project's: what they show is the machine.
-bool isOfTheKernel(const std::string& type) {
-    for (const char* name : {"proc", "sysfs", "devpts", "devtmpfs", "cgroup", "cgroup2", "securityfs", "debugfs",
-                             "tracefs", "bpf", "mqueue", "autofs", "binfmt_misc", "configfs", "pstore", "efivarfs"})
-        if (type == name) return true;
-    return false;
-}
-
 void checkLayers(const CloneRequest& request, const std::vector<fs::path>& lowers) {
     for (const fs::path& lower : lowers)
         if (const auto name = unfitAsLower(lower))
@@ -60,7 +52,10 @@ void showMount(CloneDraft& draft, const HostMount& mount, const fs::path& target
     } else if (isOfTheKernel(mount.type)) {
         draft.view.hide(target);
         draft.notes.push_back(fmt::format("{} is empty inside: it is a mount of type {}", target.native(), mount.type));
-    } else if (!S_ISDIR(info.st_mode)) {
+    } else if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) {
+        draft.view.hide(target);
+        draft.notes.push_back(fmt::format("{} is empty inside: it is neither a file nor a directory", target.native()));
+    } else if (S_ISREG(info.st_mode)) {
         draft.view.bind(mount.path, target);
         draft.notes.push_back(fmt::format("{} is shown read-only: it is a mounted file", target.native()));
     } else if (const auto unfit = unfitAsLower(mount.path)) {
@@ -75,7 +70,7 @@ void showMount(CloneDraft& draft, const HostMount& mount, const fs::path& target
 
 void showMountsBelow(CloneDraft& draft, const fs::path& lower) {
     const fs::path& project = draft.request.project;
-    for (const HostMount& mount : mountsBelow(draft.mounts, lower)) {
+    for (const HostMount& mount : mountsBelow(topmost(draft.mounts), lower)) {
         refuseAsOrdinaryUser(project, mount);
         const fs::path relative = mount.path.lexically_relative(lower);
         showMount(draft, mount, project / relative);

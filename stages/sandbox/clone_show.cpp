@@ -71,12 +71,16 @@ class Wish {
 
 }  // namespace
 
+std::optional<std::string> objectionTo(const CloneDraft& draft, const fs::path& path) {
+    return Wish(draft, path).objection();
+}
+
 void showNamed(CloneDraft& draft) {
     for (const fs::path& path : draft.request.show) {
         const fs::path place = path.lexically_normal();
         const fs::path source = real(place);
         for (const fs::path& way : {place, source})
-            if (const auto reason = Wish(draft, way).objection())
+            if (const auto reason = objectionTo(draft, way))
                 throw Error(ErrorCode::kNotAllowed, "{} cannot be shown: {}", path.native(), *reason)
                     .hint("take it out of `show` in [sandbox]; show a copy of what is needed instead");
         if (!isThere(source)) {

@@ -30,7 +30,6 @@ void showSystem(CloneDraft& draft) {
     for (const ReadOnlyBind& bind : copy.binds) draft.view.bind(bind.source, bind.target);
     for (const fs::path& path : copy.hidden) draft.view.hide(path);
     for (const PrivateFile& seed : copy.seeds) draft.view.seed(seed);
-    draft.notes.insert(draft.notes.end(), copy.notes.begin(), copy.notes.end());
     std::string path = draft.request.environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
     for (const char* place : kRootsPlaces)
         if (!isNamedIn(path, place)) path += std::string(":") + place;
@@ -40,12 +39,11 @@ void showSystem(CloneDraft& draft) {
 // Root of a copy reads whatever it can see, so what is hidden must be hidden wherever a mount shows it.
 void hideAliases(CloneDraft& draft) {
     if (!draft.request.system) return;
-    const std::vector<SystemMount> mounts = systemMounts();
     std::vector<fs::path> hidden = draft.view.workspace().hidden;
     hidden.insert(hidden.end(), alwaysHidden().begin(), alwaysHidden().end());
     for (const fs::path& home : draft.homes) hidden.push_back(home);
     for (const fs::path& path : hidden)
-        for (const fs::path& alias : aliasesOf(path, mounts))
+        for (const fs::path& alias : aliasesOf(path, draft.mounts))
             if (!isWithin(draft.request.project, alias) && draft.view.shows(alias)) draft.view.hide(alias);
 }
 

@@ -27,13 +27,6 @@ void push(std::deque<std::string>& parts, const fs::path& path) {
 
 }  // namespace
 
-bool isWithin(const fs::path& path, const fs::path& directory) {
-    const std::string& inner = path.native();
-    const std::string& outer = directory.native();
-    if (outer == "/") return true;
-    return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
-}
-
 bool isThere(const fs::path& path) {
     std::error_code error;
     return fs::exists(path, error);
@@ -116,6 +109,8 @@ bool CloneView::shows(const fs::path& path) const {
     const Kind kind = ruleFor(path).second->kind;
     return kind != Kind::kHidden && kind != Kind::kPrivate;
 }
+
+bool CloneView::isCopied(const fs::path& path) const { return ruleFor(path).second->kind == Kind::kOverlay; }
 
 bool CloneView::names(const fs::path& target) const { return rules_.contains(target.native()); }
 

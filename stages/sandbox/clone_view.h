@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "plugins/api/isolation.h"
+#include "store/paths.h"
 
 namespace gradus {
-
-/// True for the directory itself and everything below it.
-bool isWithin(const std::filesystem::path& path, const std::filesystem::path& directory);
 
 /// What stat says, links followed. A place that cannot be looked at is not there.
 bool isThere(const std::filesystem::path& path);
@@ -35,6 +33,8 @@ class CloneView {
 
     /// Whether the host's own bytes are seen at this very path, links not followed.
     bool shows(const std::filesystem::path& path) const;
+    /// Whether that is in an overlay: the same bytes, in other files.
+    bool isCopied(const std::filesystem::path& path) const;
     /// Whether an entry was made for exactly this place.
     bool names(const std::filesystem::path& target) const;
     /// Follows links as a command inside would. The host's path of what it finds, nothing if it finds nothing.

@@ -111,9 +111,10 @@ std::vector<std::string> namesIn(int directory) {
     return names;
 }
 
-FileDescriptor openBelow(int directory, const std::string& name) {
+FileDescriptor openBelow(int directory, const std::string& name, Tree tree) {
     constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     FileDescriptor below(::openat(directory, name.c_str(), kFlags));
+    if (tree == Tree::kForeign) return below;
     if (!below && errno == EACCES && ::fchmodat(directory, name.c_str(), 0700, 0) == 0)
         below = FileDescriptor(::openat(directory, name.c_str(), kFlags));
     // Readable is not enough: its entries must be reachable, and removable.
@@ -121,8 +122,8 @@ FileDescriptor openBelow(int directory, const std::string& name) {
     return below;
 }
 
-ReadDirectory::ReadDirectory(int directory, const std::string& name)
-    : info_(statBelow(directory, name)), open_(openBelow(directory, name)) {
+ReadDirectory::ReadDirectory(int directory, const std::string& name, Tree tree)
+    : info_(statBelow(directory, name)), open_(openBelow(directory, name, tree)) {
     if (!open_) failEntry("open", name);
 }
 
@@ -138,13 +139,11 @@ struct stat statBelow(int directory, const std::string& name) {
     return info;
 }
 
-// What fuse-overlayfs writes where it may not set the attribute.
-constexpr const char* kFuseOpaque = ".wh..wh..opq";
-
-bool isOpaque(int directory) {
+bool isOpaque(int directory, FuseMarks fuse) {
+    constexpr const char* kFuseOpaque = ".wh..wh..opq";
     char value = 0;
     if (::fgetxattr(directory, opaqueName(), &value, 1) == 1 && value == 'y') return true;
-    return ::faccessat(directory, kFuseOpaque, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return fuse == FuseMarks::kCount && ::faccessat(directory, kFuseOpaque, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void setOpaque(int directory) {
@@ -171,8 +170,10 @@ bool EntryCopier::linkKnown(const struct stat& info, int to, const std::string& 
 void EntryCopier::copyFile(int from, int to, const std::string& name, const struct stat& info) {
     constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     FileDescriptor source(::openat(from, name.c_str(), kFlags));
-    if (!source && errno == EACCES && ::fchmodat(from, name.c_str(), 0600, 0) == 0)
+    if (!source && errno == EACCES && source_ == Tree::kOurs && ::fchmodat(from, name.c_str(), 0600, 0) == 0) {
         source = FileDescriptor(::openat(from, name.c_str(), kFlags));
+        if (source) ::fchmod(source.get(), info.st_mode & 07777);
+    }
     if (!source) failEntry("read", name);
     const FileDescriptor target(::openat(to, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!target) failEntry("write", name);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "stages/sandbox/layer_entries.h"
 #include "store/model/error.h"
@@ -38,11 +39,11 @@ void putOn(const struct stat& look, int directory) {
 }
 
 /// A directory by its whole path, one name after the other: the kernel takes no path as long as these may be.
-ReadDirectory openFar(int root, const std::string& path) {
+ReadDirectory openFar(int root, const std::string& path, Tree tree) {
     std::optional<ReadDirectory> at;
     for (std::size_t begin = 0; begin < path.size();) {
         const std::size_t end = std::min(path.find('/', begin), path.size());
-        ReadDirectory next(at ? at->get() : root, path.substr(begin, end - begin));
+        ReadDirectory next(at ? at->get() : root, path.substr(begin, end - begin), tree);
         at.emplace(std::move(next));
         begin = end + 1;
     }
@@ -51,18 +52,18 @@ ReadDirectory openFar(int root, const std::string& path) {
 
 class TreeCopy {
   public:
-    TreeCopy(int source, int target, const std::set<std::string>& leftOut)
-        : source_(source), target_(target), leftOut_(leftOut), entries_(target) {}
+    TreeCopy(int source, int target, Tree tree, const std::set<std::string>& leftOut)
+        : source_(source), target_(target), tree_(tree), leftOut_(leftOut), entries_(target, tree) {}
 
     void run() {
         copy(source_, target_, "", 0);
         while (!far_.empty()) {
             const std::string path = std::move(far_.back());
             far_.pop_back();
-            const ReadDirectory source = openFar(source_, path);
+            const ReadDirectory source = openFar(source_, path, tree_);
             // By a descriptor of its own: the other one would give it back the mode that it was made with.
             const FileDescriptor target(
-                ::openat(openFar(target_, path).get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+                ::openat(openFar(target_, path, Tree::kOurs).get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
             if (!target) failEntry("open", "a directory");
             fill(source, target.get(), path, 0);
         }
@@ -82,7 +83,7 @@ class TreeCopy {
             if (depth >= kDeepest)
                 far_.push_back(joined(path, name));
             else
-                fill(ReadDirectory(from, name), target.get(), joined(path, name), depth);
+                fill(ReadDirectory(from, name, tree_), target.get(), joined(path, name), depth);
         }
     }
 
@@ -94,6 +95,7 @@ class TreeCopy {
 
     int source_;
     int target_;
+    Tree tree_;
     const std::set<std::string>& leftOut_;
     EntryCopier entries_;
     std::vector<std::string> far_;
@@ -107,7 +109,7 @@ struct Merged {
 
 class TreeMerge {
   public:
-    explicit TreeMerge(int target) : entries_(target) {}
+    TreeMerge(int target, FuseMarks fuse) : fuse_(fuse), entries_(target) {}
 
     template <typename Directory>
     void merge(const std::vector<Directory>& layers, int to, const std::string& path, int depth) {
@@ -136,7 +138,7 @@ class TreeMerge {
                 break;
             }
             merged.parts.emplace_back(layer.get(), name);
-            merged.opaque = isOpaque(merged.parts.back().get());
+            merged.opaque = isOpaque(merged.parts.back().get(), fuse_);
             if (merged.opaque) break;
         }
         const FileDescriptor target = makeBelow(to, name);
@@ -150,6 +152,7 @@ class TreeMerge {
         if (::linkat(from, name.c_str(), to, name.c_str(), 0) != 0) entries_.copy(from, to, name, path);
     }
 
+    FuseMarks fuse_;
     EntryCopier entries_;
 };
 
@@ -161,11 +164,20 @@ class Removal {
         for (const std::string& name : namesIn(directory)) remove(directory, name, depth);
     }
     std::uint64_t bytes() const { return bytes_; }
+    /// Whether something was moved up since this was last asked: there is more to do.
+    bool hasLifted() { return std::exchange(lifted_, false); }
+    /// What was met first that cannot be deleted.
+    const std::optional<Error>& failure() const { return failure_; }
 
   private:
-    // What somebody else deleted meanwhile is deleted.
-    static void check(int result, const std::string& name) {
-        if (result != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST) failEntry("remove", name);
+    // What somebody else deleted meanwhile is deleted. What cannot be must not keep the rest.
+    void check(int result, const std::string& name) {
+        if (result == 0 || errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST || failure_) return;
+        try {
+            failEntry("remove", name);
+        } catch (const Error& error) {
+            failure_ = error;
+        }
     }
 
     void remove(int directory, const std::string& name, int depth) {
@@ -186,22 +198,26 @@ class Removal {
     void lift(int directory, const std::string& name) {
         static std::atomic<std::uint64_t> count{0};
         const std::string place = "deep." + std::to_string(::getpid()) + "." + std::to_string(++count);
-        check(::renameat(directory, name.c_str(), root_, place.c_str()), name);
+        const int result = ::renameat(directory, name.c_str(), root_, place.c_str());
+        lifted_ = lifted_ || result == 0;
+        check(result, name);
     }
 
     int root_;
     std::uint64_t bytes_ = 0;
+    bool lifted_ = false;
+    std::optional<Error> failure_;
 };
 
 }  // namespace
 
-void copyTree(int source, int target, const std::set<std::string>& leftOut) {
-    TreeCopy(source, target, leftOut).run();
+void copyTree(int source, int target, Tree tree, const std::set<std::string>& leftOut) {
+    TreeCopy(source, target, tree, leftOut).run();
     copyLook(source, target, Marks::kLeave);
 }
 
-void mergeTrees(const std::vector<FileDescriptor>& layers, int target) {
-    TreeMerge(target).merge(layers, target, "", 0);
+void mergeTrees(const std::vector<FileDescriptor>& layers, int target, FuseMarks fuse) {
+    TreeMerge(target, fuse).merge(layers, target, "", 0);
     copyLook(layers.front().get(), target, Marks::kLeave);
 }
 
@@ -230,7 +246,10 @@ std::uint64_t allocatedBelow(int directory) {
 std::uint64_t removeContents(int directory) {
     Removal removal(directory);
     // What was lifted out of the depth is in the directory itself by then.
-    for (int round = 0; round < 100'000 && !namesIn(directory).empty(); ++round) removal.empty(directory, 0);
+    for (int round = 0; round < 100'000 && !namesIn(directory).empty(); ++round) {
+        removal.empty(directory, 0);
+        if (!removal.hasLifted() && removal.failure()) throw Error(*removal.failure());
+    }
     return removal.bytes();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/sandbox/layer_entries.h"
 #include "store/file.h"
 
 namespace gradus {
@@ -19,18 +20,18 @@ enum class Marks { kCarry, kLeave };
 void copyLook(int source, int target, Marks marks);
 
 /// Everything below `source` into the empty directory `target`, with the overlay's marks of deletion and replacement,
-/// hard links, holes and times. `source` may get modes that let us read it. `leftOut` are paths below it.
-void copyTree(int source, int target, const std::set<std::string>& leftOut = {});
+/// hard links, holes and times. `leftOut` are paths below `source`.
+void copyTree(int source, int target, Tree tree = Tree::kOurs, const std::set<std::string>& leftOut = {});
 
 /// What an overlay of the layers (topmost first) would show over any base, as one layer in the empty `target`. Files
 /// are hard links to the layers', which nobody writes any more. Throws Error where they nest deeper than kDeepest.
-void mergeTrees(const std::vector<FileDescriptor>& layers, int target);
+void mergeTrees(const std::vector<FileDescriptor>& layers, int target, FuseMarks fuse = FuseMarks::kFiles);
 
 /// Bytes allocated to what lies below, files of several names once.
 std::uint64_t allocatedBelow(int directory);
 
-/// Deletes everything below `directory`, whatever its depth and modes; gives the bytes that were allocated.
-/// Somebody else may be deleting the same.
+/// Deletes everything below `directory`, whatever its depth and modes; gives the bytes that were allocated. What cannot
+/// be deleted stays, and is an Error once everything else is gone. Somebody else may be deleting the same.
 std::uint64_t removeContents(int directory);
 
 }  // namespace gradus

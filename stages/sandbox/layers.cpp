@@ -15,6 +15,7 @@
 #include "stages/sandbox/layer_tree.h"
 #include "store/model/digest.h"
 #include "store/model/error.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -271,8 +272,11 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
     }
     madeDirectory(merged.get(), "work");
     mergeTrees(uppers, madeDirectory(merged.get(), "upper").get());
+    // An ordinary user's copy of the system is the one that a FUSE program keeps.
+    const std::string fused = isMachineRoot() ? "" : partName("/");
     for (const auto& [name, sources] : parts)
-        mergeTrees(sources, openDirectory(beginPart(merged.get(), name).get(), "upper").get());
+        mergeTrees(sources, openDirectory(beginPart(merged.get(), name).get(), "upper").get(),
+                   name == fused ? FuseMarks::kCount : FuseMarks::kFiles);
     if (const auto base = baseOf(layers.back()))
         copyTree(openDirectory(*base).get(), madeDirectory(merged.get(), "base").get());
     // The layers it is made of may be deleted afterwards: that must not reach the disk first.
@@ -281,7 +285,7 @@ void Layers::merge(const std::vector<std::int64_t>& layers, std::int64_t host) c
 
 void Layers::makeBase(std::int64_t layer, const fs::path& directory, const std::set<std::string>& leftOut) const {
     makeDirectory(place(layer) / "base");
-    copyTree(openDirectory(directory).get(), openDirectory(place(layer) / "base").get(), leftOut);
+    copyTree(openDirectory(directory).get(), openDirectory(place(layer) / "base").get(), Tree::kForeign, leftOut);
 }
 
 std::optional<fs::path> Layers::baseOf(std::int64_t layer) const {

@@ -74,11 +74,15 @@ bool hasOtherThreads(std::int64_t pid) {
 
 }  // namespace
 
+std::optional<ProcessIdentity> processOf(std::int64_t pid) {
+    const auto stat = readStat(pid);
+    if (!stat) return std::nullopt;
+    return ProcessIdentity{bootId(), pidNamespace(), pid, stat->startTime};
+}
+
 ProcessIdentity thisProcess() {
-    const auto stat = readStat(::getpid());
-    if (!stat)
-        throw Error(ErrorCode::kInfrastructure, "cannot read /proc/{}/stat", ::getpid()).hint("is /proc mounted?");
-    return {bootId(), pidNamespace(), ::getpid(), stat->startTime};
+    if (auto process = processOf(::getpid())) return *process;
+    throw Error(ErrorCode::kInfrastructure, "cannot read /proc/{}/stat", ::getpid()).hint("is /proc mounted?");
 }
 
 bool isProvenDead(const ProcessIdentity& process) {

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <optional>
+
 #include "store/model/sandbox.h"
 
 namespace gradus {
+
+/// Nothing if there is no such process, or /proc does not say.
+std::optional<ProcessIdentity> processOf(std::int64_t pid);
 
 /// Who we are. Throws Error where /proc does not say.
 ProcessIdentity thisProcess();

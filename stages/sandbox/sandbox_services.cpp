@@ -40,6 +40,14 @@ void refuseBadTarget(const ServiceRequest& service, const fs::path& target, cons
             .hint("name a directory of its own: data = \"data\"");
 }
 
+// What lies there is copied for the command to read: what `show` may not name, it may not either.
+void refuseSecrets(const ServiceRequest& service, const fs::path& target, const CloneRequest& clone) {
+    if (const auto reason = objectionTo(clone, target))
+        throw Error(ErrorCode::kNotAllowed, "service '{}' cannot start with what lies at {}: {}", service.name,
+                    printable(target.native()), *reason)
+            .hint("name a directory of its own: data = \"data\"");
+}
+
 /// The program's file: another version makes other data.
 std::string stampOfProgram(const std::string& word, const std::vector<std::string>& environment) {
     std::vector<fs::path> candidates;
@@ -70,33 +78,6 @@ std::vector<std::string> deciding(std::vector<std::string> environment) {
     return environment;
 }
 
-/// A directory that goes with its scope.
-class Temporary {
-  public:
-    explicit Temporary(const fs::path& parent) {
-        makeDirectories(parent);
-        std::string name = (parent / "inputs-XXXXXX").native();
-        if (::mkdtemp(name.data()) == nullptr)
-            throw Error(ErrorCode::kInfrastructure, "cannot make a directory in {}: {}", parent.native(),
-                        errnoText(errno));
-        path_ = name;
-    }
-    Temporary(const Temporary&) = delete;
-    Temporary& operator=(const Temporary&) = delete;
-    ~Temporary() {
-        try {
-            removeContents(openFile(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).get());
-        } catch (const std::exception&) {
-            return;  // `gradus gc` finds it
-        }
-        ::rmdir(path_.c_str());
-    }
-    const fs::path& path() const { return path_; }
-
-  private:
-    fs::path path_;
-};
-
 FileDescriptor openTop(const fs::path& directory) { return openFile(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW); }
 
 /// What a sandbox that is not kept shows before its command.
@@ -110,23 +91,21 @@ LayeredTree shownBy(const CloneRequest& clone) {
 /// The files that `prepare` is to see, copied out of what the sandbox shows. They belong to who runs it.
 void copyInputs(const ServiceRequest& service, const LayeredTree& tree, const Identity& identity,
                 const fs::path& into) {
+    const fs::path work = into.parent_path() / "work";
+    makeDirectories(into);
+    makeDirectories(work);
     std::vector<FileDescriptor> nothing;
     nothing.push_back(openTop(into));
     const LayeredTree nothingBelow(std::move(nothing));
-    const fs::path work = into.native() + ".work";
-    makeDirectories(work);
     const LayerWriter writer(nothingBelow, openTop(into), openTop(work), {identity.uid, identity.gid});
     for (const std::string& input : service.inputs) {
         const auto entry = tree.find(namesOf(input));
-        if (!entry) {
-            ::rmdir(work.c_str());
+        if (!entry)
             throw Error(ErrorCode::kNotFound, "'{}', an input of service '{}', is not in the project", printable(input),
                         service.name)
                 .hint("correct `inputs`");
-        }
         copyShown(*entry, namesOf(input), writer);
     }
-    ::rmdir(work.c_str());
     if (::chmod(into.c_str(), 0755) != 0 || (isMachineRoot() && ::chown(into.c_str(), identity.uid, identity.gid) != 0))
         throw Error(ErrorCode::kInfrastructure, "cannot own {}: {}", into.native(), errnoText(errno));
 }
@@ -178,11 +157,13 @@ void Sandboxes::Inside::prepareData(const ServiceRequest& service, const Command
     draft.owner = me();
     SandboxRecord record;
     std::int64_t execution = 0;
+    const Execution asked = notRun(confiner, request, execution, record.id);
     write([&](SandboxWriter& writer, Writer& all) {
         draft.project = all.project(project, all.actor(around.actor));
         record = writer.create(draft);
         execution = writer.start({record.id, *draft.owner, std::string(confiner.backend.name()), lowered(request),
-                                  request.arguments, plan.directory});
+                                  request.arguments, plan.directory, asked.network.value_or(ExecutionNetwork::kNone),
+                                  asked.destinations});
     });
     ExecutionReport report;
     report.execution = notRun(confiner, request, execution, record.id);
@@ -214,27 +195,33 @@ std::vector<ServiceDatum> Sandboxes::Inside::dataFor(const CommandRequest& comma
         const fs::path target = targetOf(service, clone.project);
         refuseBadTarget(service, target, clone.project, around.state.root);
         if (service.prepare.empty()) {
+            refuseSecrets(service, target, clone);
             const auto [key, copy] = store.copyOf(target);
             all.push_back({target, copy, partNameOf(target, key)});
             continue;
         }
-        const Temporary inputs(around.state.root / "sandboxes/data");
+        const DataRoom room(around.state.root / "sandboxes/data");
+        const fs::path inputs = room.path() / "tree";
         CloneRequest own = clone;
         own.upper.reset();
         own.work.reset();
         own.directory = clone.project;
         own.passed.insert(own.passed.end(), service.passed.begin(), service.passed.end());
-        copyInputs(service, shown ? shown() : shownBy(clone), plan.identity, inputs.path());
-        own.lowers = {inputs.path()};
-        Canonical form("gradus.service-data.1");
+        copyInputs(service, shown ? shown() : shownBy(clone), plan.identity, inputs);
+        own.lowers = {inputs};
+        Canonical form("gradus.service-data.2");
         form.text(target.native()).text(clone.project.native()).list(service.prepare.size());
         for (const std::string& word : service.prepare) form.text(word);
         const std::vector<std::string> environment = deciding(planClone(own).environment);
         form.list(environment.size());
         for (const std::string& variable : environment) form.text(variable);
+        // What was fetched with one network is nothing to show to a command that has another.
+        const std::vector<Destination>& destinations = command.network.destinations;
+        form.list(destinations.size());
+        for (const Destination& destination : destinations) form.text(formatDestination(destination));
         form.text(stampOfProgram(service.prepare.front(), environment))
             .number(std::int64_t{plan.identity.uid})
-            .digest(contentDigest(inputs.path()));
+            .digest(contentDigest(inputs));
         const Digest key = form.hash();
         const fs::path made =
             store.find(key, target, [&](const fs::path& into) { prepareData(service, command, own, target, into); });

@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -38,6 +40,12 @@ struct Found {
     struct stat info {};
 };
 
+[[noreturn]] void refuseUnreadable(const std::string& path) {
+    throw Error(ErrorCode::kNotAllowed, "{}, below the data of a service, cannot be read: {}", printable(path),
+                errnoText(errno))
+        .hint("make it readable for you, or make the data with `prepare`");
+}
+
 void listInto(int directory, const std::string& prefix, std::size_t depth, std::vector<Found>& all) {
     if (depth > kDeepestData) throw Error(ErrorCode::kNotAllowed, "directories nest too deep below '{}'", prefix);
     std::vector<std::string> names = namesIn(directory);
@@ -49,22 +57,40 @@ void listInto(int directory, const std::string& prefix, std::size_t depth, std::
             throw Error(ErrorCode::kNotAllowed, "more than {} files are too many to start a service with", kMostFiles);
         all.push_back({prefix + name, info});
         if (!S_ISDIR(info.st_mode)) continue;
-        const FileDescriptor below(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (!below) failEntry("open", prefix + name);
+        const FileDescriptor below = openBelow(directory, name, Tree::kForeign);
+        if (!below) refuseUnreadable(prefix + name);
         listInto(below.get(), prefix + name + "/", depth + 1, all);
     }
 }
 
-std::vector<Found> listed(const fs::path& directory) {
+std::vector<Found> listed(int directory) {
     std::vector<Found> all;
-    listInto(openFile(directory, O_RDONLY | O_DIRECTORY).get(), "", 0, all);
+    listInto(directory, "", 0, all);
     return all;
 }
 
-std::optional<pid_t> pidIn(const fs::path& file) {
-    std::ifstream in(file);
-    pid_t pid = 0;
-    return in >> pid && pid > 0 ? std::optional(pid) : std::nullopt;
+// What a change can put there must not lead to what no change could name: no link on the whole way.
+FileDescriptor openWithoutLinks(const fs::path& directory) {
+    open_how how{};
+    how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    FileDescriptor open(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, directory.c_str(), &how, sizeof how)));
+    if (open) return open;
+    if (errno == ELOOP)
+        throw Error(ErrorCode::kNotAllowed,
+                    "{} is a link, or lies behind one: data of a service is copied from a directory",
+                    printable(directory.native()))
+            .hint("put the directory itself there, or name the place that the link leads to in `data`");
+    throw Error(ErrorCode::kInfrastructure, "cannot open {}: {}", printable(directory.native()), errnoText(errno));
+}
+
+std::optional<pid_t> pidIn(int directory, const std::string& file) {
+    constexpr std::size_t kLongest = 32;
+    const FileDescriptor open(::openat(directory, file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    char text[kLongest] = "";
+    if (!open || ::read(open.get(), text, sizeof text - 1) <= 0) return std::nullopt;
+    const long pid = std::strtol(text, nullptr, 10);
+    return pid > 0 ? std::optional(static_cast<pid_t>(pid)) : std::nullopt;
 }
 
 std::string nameOfProcess(pid_t pid) {
@@ -83,10 +109,10 @@ bool isPidFile(const std::string& path) {
            name == "postmaster.opts.lock";
 }
 
-std::optional<std::string> byPidFile(const fs::path& directory, const std::vector<Found>& files) {
+std::optional<std::string> byPidFile(int directory, const std::vector<Found>& files) {
     for (const Found& file : files) {
         if (!S_ISREG(file.info.st_mode) || !isPidFile(file.path)) continue;
-        const auto pid = pidIn(directory / file.path);
+        const auto pid = pidIn(directory, file.path);
         if (pid && isAlive(*pid))
             return fmt::format("{} names {}, which runs", printable(file.path), nameOfProcess(*pid));
     }
@@ -166,10 +192,25 @@ Digest stampOf(const fs::path& directory, const std::vector<Found>& files) {
     return form.hash();
 }
 
-void refuseLive(const fs::path& directory) {
-    if (const auto user = liveUserOf(directory))
-        throw Error(ErrorCode::kBusy, "{} is in use: {}", printable(directory.native()), *user)
+std::optional<std::string> liveUserOf(int directory, const std::vector<Found>& files) {
+    if (auto reason = byPidFile(directory, files)) return reason;
+    std::map<Inode, std::string> inodes;
+    for (const Found& file : files)
+        if (S_ISREG(file.info.st_mode)) inodes.emplace(Inode{file.info.st_dev, file.info.st_ino}, file.path);
+    if (auto reason = byLock(inodes)) return reason;
+    return byOpenFile(inodes);
+}
+
+/// A directory of the host's at rest, as it was found.
+std::vector<Found> listedAtRest(int directory, const fs::path& path) {
+    std::vector<Found> files = listed(directory);
+    if (const auto user = liveUserOf(directory, files))
+        throw Error(ErrorCode::kBusy, "{} is in use: {}", printable(path.native()), *user)
             .hint("a copy of a live database is not whole: stop that server first, or make the data with `prepare`");
+    for (const Found& file : files)
+        if (S_ISREG(file.info.st_mode) && ::faccessat(directory, file.path.c_str(), R_OK, AT_EACCESS) != 0)
+            refuseUnreadable(file.path);
+    return files;
 }
 
 void removeTree(const fs::path& directory) {
@@ -178,24 +219,83 @@ void removeTree(const fs::path& directory) {
     ::rmdir(directory.c_str());
 }
 
-// Somebody else may be making the same: whoever comes second waits, and finds it.
-FileDescriptor locked(const fs::path& file) {
-    FileDescriptor lock = openFile(file, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    while (::flock(lock.get(), LOCK_EX) != 0)
-        if (errno != EINTR) throw Error(ErrorCode::kInfrastructure, "cannot lock {}", file.native());
-    return lock;
+/// Held by whoever makes the data of one key; the file goes with it.
+class KeyLock {
+  public:
+    /// Somebody else may be making the same: whoever comes second waits, and finds it.
+    static KeyLock wait(const fs::path& file) {
+        for (;;) {
+            KeyLock lock(file, openFile(file, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+            int result = 0;
+            do result = ::flock(lock.open_.get(), LOCK_EX);
+            while (result != 0 && errno == EINTR);
+            if (result == 0 && lock.isTheFile()) return lock;
+            lock.open_ = FileDescriptor();  // its last holder removed it
+            if (result != 0) throw Error(ErrorCode::kInfrastructure, "cannot lock {}", file.native());
+        }
+    }
+    /// Nothing if somebody holds it.
+    static std::optional<KeyLock> attempt(const fs::path& file) {
+        KeyLock lock(file, openFile(file, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+        if (::flock(lock.open_.get(), LOCK_EX | LOCK_NB) == 0 && lock.isTheFile()) return lock;
+        lock.open_ = FileDescriptor();
+        return std::nullopt;
+    }
+    KeyLock(KeyLock&&) noexcept = default;
+    KeyLock& operator=(KeyLock&&) = delete;
+    ~KeyLock() {
+        if (open_) ::unlink(file_.c_str());
+    }
+
+  private:
+    KeyLock(fs::path file, FileDescriptor open) : file_(std::move(file)), open_(std::move(open)) {}
+
+    bool isTheFile() const {
+        struct stat ours {};
+        struct stat there {};
+        return ::fstat(open_.get(), &ours) == 0 && ::lstat(file_.c_str(), &there) == 0 && ours.st_ino == there.st_ino;
+    }
+
+    fs::path file_;
+    FileDescriptor open_;
+};
+
+bool moveTo(const fs::path& trash, const fs::path& place) {
+    const fs::path target = trash / fmt::format("data.{}.{}", place.filename().native(), ::getpid());
+    return ::rename(place.c_str(), target.c_str()) == 0;
+}
+
+// Nobody holds what a process that was killed had begun to make.
+void collectUnfinished(const fs::path& place, const fs::path& trash) {
+    const fs::path name = place.filename();
+    if (name.extension() == ".new" || name.extension() == ".lock") {
+        const auto lock = KeyLock::attempt(fs::path(place).replace_extension(".lock"));
+        if (lock && name.extension() == ".new") moveTo(trash, place);
+    } else if (name.native().starts_with(DataRoom::kPrefix)) {
+        const FileDescriptor open(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (open && ::flock(open.get(), LOCK_EX | LOCK_NB) == 0) moveTo(trash, place);
+    }
 }
 
 }  // namespace
 
-std::optional<std::string> liveUserOf(const fs::path& directory) {
-    const std::vector<Found> files = listed(directory);
-    if (auto reason = byPidFile(directory, files)) return reason;
-    std::map<Inode, std::string> inodes;
-    for (const Found& file : files)
-        if (S_ISREG(file.info.st_mode)) inodes.emplace(Inode{file.info.st_dev, file.info.st_ino}, file.path);
-    if (auto reason = byLock(inodes)) return reason;
-    return byOpenFile(inodes);
+DataRoom::DataRoom(const fs::path& root) {
+    makeDirectories(root);
+    std::string name = (root / (std::string(kPrefix) + "XXXXXX")).native();
+    if (::mkdtemp(name.data()) == nullptr)
+        throw Error(ErrorCode::kInfrastructure, "cannot make a directory in {}: {}", root.native(), errnoText(errno));
+    path_ = name;
+    held_ = openFile(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    ::flock(held_.get(), LOCK_EX | LOCK_NB);
+}
+
+DataRoom::~DataRoom() {
+    try {
+        removeContents(held_.get());
+    } catch (const std::exception&) {
+        return;  // left to collect()
+    }
+    ::rmdir(path_.c_str());
 }
 
 fs::path ServiceData::nothing(uid_t uid, gid_t gid) const {
@@ -215,27 +315,28 @@ fs::path ServiceData::find(const Digest& key, const fs::path& of,
     const auto isThere = [&] { return fs::is_directory(fs::symlink_status(place)); };
     // The time is when it was last asked for.
     if (isThere() && ::utimensat(AT_FDCWD, place.c_str(), nullptr, 0) == 0) return place / "data";
-    const FileDescriptor lock = locked(root_ / (key.hex() + ".lock"));
+    const KeyLock lock = KeyLock::wait(root_ / (key.hex() + ".lock"));
     if (isThere()) return place / "data";
     const fs::path fresh = root_ / (key.hex() + ".new");
     removeTree(fresh);
     makeDirectories(fresh / "data");
     make(fresh / "data");
     writeFileDurably(fresh / "of", of.native());
+    // On the disk before it is there: what is there is taken as whole.
+    if (::syncfs(openFile(fresh, O_RDONLY | O_DIRECTORY).get()) != 0)
+        throw Error(ErrorCode::kInfrastructure, "cannot write {} to the disk: {}", fresh.native(), errnoText(errno));
     if (::rename(fresh.c_str(), place.c_str()) != 0)
         throw Error(ErrorCode::kInfrastructure, "cannot place {}: {}", place.native(), errnoText(errno));
     return place / "data";
 }
 
 std::pair<Digest, fs::path> ServiceData::copyOf(const fs::path& directory) const {
-    refuseLive(directory);
-    const Digest key = stampOf(directory, listed(directory));
+    const FileDescriptor source = openWithoutLinks(directory);
+    const Digest key = stampOf(directory, listedAtRest(source.get(), directory));
     const fs::path copy = find(key, directory, [&](const fs::path& target) {
-        const FileDescriptor source = openFile(directory, O_RDONLY | O_DIRECTORY);
         const FileDescriptor made = openFile(target, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-        copyTree(source.get(), made.get());
-        refuseLive(directory);
-        if (stampOf(directory, listed(directory)) != key)
+        copyTree(source.get(), made.get(), Tree::kForeign);
+        if (stampOf(directory, listedAtRest(source.get(), directory)) != key)
             throw Error(ErrorCode::kBusy, "{} changed while it was copied", printable(directory.native()))
                 .hint("stop what writes there, then call again");
     });
@@ -251,13 +352,13 @@ std::uint64_t ServiceData::collect(Time before,
         const std::string name = it->path().filename();
         struct stat info {};
         const auto key = Digest::fromHex(name);
+        if (!key) collectUnfinished(it->path(), trash);
         if (!key || ::lstat(it->path().c_str(), &info) != 0) continue;
         const Time used = fromMillis(info.st_mtim.tv_sec * 1000 + info.st_mtim.tv_nsec / 1'000'000);
         if (used > before) continue;
         constexpr std::uint64_t kLongestPath = 4096;
         if (isNeeded(*key, readSmallFile(it->path() / "of", kLongestPath, "where the data belongs"))) continue;
-        const fs::path target = trash / fmt::format("data.{}.{}", name, ::getpid());
-        if (::rename(it->path().c_str(), target.c_str()) == 0) ++count;
+        if (moveTo(trash, it->path())) ++count;
     }
     return count;
 }
@@ -265,7 +366,7 @@ std::uint64_t ServiceData::collect(Time before,
 Digest contentDigest(const fs::path& directory) {
     Canonical form("gradus.inputs.1");
     Hasher hash;
-    const std::vector<Found> files = listed(directory);
+    const std::vector<Found> files = listed(openFile(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW).get());
     form.list(files.size());
     for (const Found& file : files) {
         form.text(file.path).number(std::int64_t{file.info.st_mode & (S_IFMT | 0777U)});

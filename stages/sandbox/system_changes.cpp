@@ -10,6 +10,7 @@
 
 #include "stages/sandbox/layer_entries.h"
 #include "store/file.h"
+#include "store/privilege.h"
 
 namespace gradus {
 
@@ -59,7 +60,7 @@ class SystemWalk {
                 break;
             }
             open.push_back(openBelow(layer, name));
-            if (!open.back() || isOpaque(open.back().get())) break;
+            if (!open.back() || isOpaque(open.back().get(), fuse_)) break;
         }
         directory(open, path, known, depth);
     }
@@ -79,7 +80,7 @@ class SystemWalk {
         if (layers.empty()) return;
         if (!known)
             add(path, ChangeKind::kAdded);
-        else if (isOpaque(layers.back()))
+        else if (isOpaque(layers.back(), fuse_))
             add(path, ChangeKind::kModified);
         walk(layers, path, known, depth + 1);
     }
@@ -106,6 +107,7 @@ class SystemWalk {
 
     const std::vector<PrivateFile>& seeds_;
     SystemChanges& changes_;
+    const FuseMarks fuse_ = isMachineRoot() ? FuseMarks::kFiles : FuseMarks::kCount;
 };
 
 }  // namespace

@@ -100,6 +100,14 @@ constexpr bool mayBeThere(StepState state) { return state != StepState::kNotRun 
 /// Nobody knows whether what was begun last came to its end.
 constexpr bool isInDoubt(StepState state) { return state == StepState::kRunning || state == StepState::kUndoing; }
 
+/// Whether it is there is open: it is in doubt, or its undo said no.
+constexpr bool isOpen(StepState state) { return isInDoubt(state) || state == StepState::kUndoFailed; }
+
+/// Only a person can say: what is open may not be run again, and nothing can be asked.
+constexpr bool needsAWord(StepState state, Idempotence idempotence) {
+    return isOpen(state) && idempotence == Idempotence::kNo;
+}
+
 /// One step of one promotion, as it stands.
 struct StepRecord {
     std::int64_t promotion = 0;

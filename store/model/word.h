@@ -95,6 +95,7 @@ struct GateOverride {
     std::optional<std::string> reason;
     ActorId by = 0;
     Time at{};
+    std::string about = {};  ///< what exactly it is a yes to, by its digest; empty: the gate as such
 };
 
 /// Who made one revision of a change, and for whom.

@@ -72,6 +72,16 @@ struct SocketKind {
     bool nonBlocking = false;
 };
 
+// A stream that is connected may wait for its peer when the last descriptor of it is closed, for as long as its owner
+// set; which may be this one, if the owner closes his in just that moment.
+void neverLinger(int socket) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return;
+    const linger off{0, 0};
+    ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &off, sizeof off);
+}
+
 SocketKind kindOf(int proc, const seccomp_notif& notice) {
     SocketKind kind;
     const Descriptor process = openProcess(proc, static_cast<pid_t>(notice.pid));
@@ -82,6 +92,7 @@ SocketKind kindOf(int proc, const seccomp_notif& notice) {
     socklen_t length = sizeof kind.type;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &kind.type, &length);
     kind.nonBlocking = (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0;
+    neverLinger(socket.get());
     return kind;
 }
 

@@ -259,6 +259,85 @@ TEST_P(Services, DataOfALiveServerIsRefusedWithTheReason) {
     locker->stop(SIGKILL);
 }
 
+// A change can put a link into its place, which no rule named.
+TEST_P(Services, DataIsNeverCopiedThroughALink) {
+    file("data/key", "own\n");
+    file("behind/data/key", "through a link\n");
+    writeBytes(scratch.path() / "elsewhere/key", "somebody else's\n");
+    rulesOf("[service.db]\nrun = \"sleep 60\"\ndata = \"data\"\n");
+    EXPECT_EQ(triedWith("cat data/key").out, "own\n");
+    fs::remove_all(project / "data");
+    fs::create_symlink(scratch.path() / "elsewhere", project / "data");
+    const Ended linked = triedWith("cat data/key");
+    EXPECT_NE(linked.exit, 0);
+    EXPECT_FALSE(has(linked.out, "somebody")) << linked.out;
+    EXPECT_TRUE(has(linked.err, "is a link, or lies behind one")) << linked.err;
+    rulesOf("[service.db]\nrun = \"sleep 60\"\ndata = \"way/data\"\n");
+    fs::create_symlink("behind", project / "way");
+    EXPECT_TRUE(has(triedWith("cat way/data/key").err, "is a link, or lies behind one"));
+}
+
+TEST_P(Services, DataIsNothingThatNoSandboxShows) {
+    writeBytes(home / ".ssh/id", "secret\n");
+    for (const std::string& place : {home.native() + "/.ssh", home.native(), std::string("/etc/ssl/private")}) {
+        rulesOf("[service.db]\nrun = \"sleep 60\"\ndata = \"" + place + "\"\n");
+        const Ended ended = triedWith("cat '" + place + "/id'");
+        EXPECT_NE(ended.exit, 0);
+        EXPECT_EQ(ended.out, "");
+        EXPECT_TRUE(has(ended.err, "which no sandbox shows")) << ended.err;
+    }
+}
+
+TEST_P(Services, CopyingDataChangesNothingOfIt) {
+    rulesOf("[service.db]\nrun = \"sleep 60\"\ndata = \"data\"\n");
+    file("data/closed/rows", "rows\n");
+    shell("chmod 0555 data/closed");
+    const auto looks = [&] { return shell("find data -printf '%P %m %C@\\n' | sort").out; };
+    const std::string before = looks();
+    EXPECT_EQ(triedWith("cat data/closed/rows; stat -c %a data/closed").out, "rows\n555\n");
+    EXPECT_EQ(looks(), before);
+    shell("chmod 0755 data/closed; echo > data/unreadable; chmod 0200 data/unreadable");
+    const Ended ended = triedWith("true");
+    if (GetParam() == As::kOrdinaryUser) {
+        EXPECT_NE(ended.exit, 0);
+        EXPECT_TRUE(has(ended.err, "unreadable")) << ended.err;
+    }
+    EXPECT_EQ(shell("stat -c %a data/unreadable").out, "200\n");
+}
+
+TEST_P(Services, WhatAKilledPrepareLeftBehindIsCollected) {
+    file("server.py", kServer);
+    file("seed", "seeded;");
+    rulesOf(std::string(kOwnServer));
+    const std::string made = triedWith("cat data/made").out;
+    const std::string key(64, 'a');
+    const std::string place = stateDirectory().root / "sandboxes/data";
+    shell("cd '" + place + "' && mkdir -p inputs-abcdef/tree inputs-abcdef/work " + key + ".new/data && touch " + key +
+          ".lock inputs-abcdef/tree/x " + key + ".new/data/half");
+    EXPECT_EQ(shell("ls '" + place + "' | grep -vc '^nothing'").out, "4\n") << "no lock is left of what was made";
+    EXPECT_EQ(gradus({"gc"}).exit, 0);
+    EXPECT_EQ(shell("ls '" + place + "' | grep -vc '^nothing'").out, "1\n") << shell("ls '" + place + "'").out;
+    EXPECT_EQ(triedWith("cat data/made").out, made) << "what is whole stays";
+}
+
+// What one command may fetch is no evidence for another that may not.
+TEST_P(Services, PrepareHasTheNetworkOfItsCommandAndIsOnRecordWithIt) {
+    file("server.py", kServer);
+    file("seed", "seeded;");
+    rulesOf(std::string(kOwnServer));
+    const std::string without = triedWith("cat data/made").out;
+    const Words byName{"--discard", "--service", "db", "--network", "allow:shop.test:80=127.0.0.1"};
+    const std::string with = triedWith("cat data/made", byName).out;
+    EXPECT_FALSE(with.empty());
+    EXPECT_NE(with, without);
+    EXPECT_EQ(triedWith("cat data/made", byName).out, with);
+    EXPECT_EQ(triedWith("cat data/made").out, without);
+    const std::string events = gradus({"audit", "query", "--json"}).out;
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = events.find("shop.test:80=127.0.0.1", at)) != std::string::npos; ++at) ++count;
+    EXPECT_EQ(count, 3U) << "of `prepare` and of the two commands:" << events;
+}
+
 TEST_P(Services, WhatAskingForThemWronglySays) {
     EXPECT_TRUE(has(triedWith("true").err, "no rules are trusted"));
     rulesOf(std::string(kOwnServer));

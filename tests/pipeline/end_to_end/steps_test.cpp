@@ -66,6 +66,42 @@ class Steps : public ClimbingProgram {
     std::string steps_;
 };
 
+TEST_P(Steps, WhatWouldBeRefusedIsRefusedInADryRunToo) {
+    step("migrate", "irreversible = true");
+    begin("");
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change, "--to", "production", "--irreversible", "a backup was made"}).exit, 0);
+    const Ended refused = gradus({"rollback", "production", "--dry-run"});
+    EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+    EXPECT_TRUE(has(refused.err, "cannot be undone, so it is not taken back")) << refused.err;
+    EXPECT_EQ(gradus({"rollback", "production", "--dry-run", "--insist", "so be it"}).exit, 0);
+}
+
+TEST_P(Steps, IgnoredFilesOfARepositoryWithoutACommitStayWhereTheyAre) {
+    shell("rm -rf .git && git init -q");
+    edit("app.txt", "v1\n");
+    edit(".gitignore", ".env\nbuild/\n");
+    edit(".env", "the key\n");
+    edit("build/big/file", "built\n");
+    edit("lib/keep", "kept\n");
+    edit("gradus.toml",
+         fmt::format("[pipeline]\nname = \"shop\"\nstages = [\"production\"]\n[check.unit]\nrun = \"test ! -e .env\"\n"
+                     "[stage.production]\ndriver = \"release-directory\"\npath = \"{}\"\n"
+                     "[policy.production]\nextends = \"none\"\nalone = [\"person\"]\n",
+                     production.native()));
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    const auto files = scratch / "files.json";
+    test::writeBytes(files, R"([{"relative_path": "app.txt", "operation": "modify", "new_content": "v2\n"}])");
+    std::filesystem::permissions(files, std::filesystem::perms(0644));
+    ASSERT_EQ(gradus({"submit", "--files", files.native(), "--title", "two"}).exit, 0);
+    const Ended up = gradus({"promote", "c1"});
+    ASSERT_EQ(up.exit, 0) << up.out << up.err;
+    EXPECT_EQ(app(production), "v2\n");
+    EXPECT_TRUE(std::filesystem::exists(production / "current/lib/keep"));
+    EXPECT_FALSE(std::filesystem::exists(production / "current/.env"));
+    EXPECT_FALSE(std::filesystem::exists(production / "current/build"));
+}
+
 TEST_P(Steps, AnIrreversibleStepIsAskedForAndNothingGoesBackPastIt) {
     step("drain", undoOf("drain"));
     step("migrate", "irreversible = true");

@@ -130,6 +130,67 @@ TEST_F(CheckRunnerTest, ATreeThatMovedBeforeMakesTheVerdictVoidAsWell) {
 }
 
 // To look may mean to look at every file of a large tree.
+/// A check that builds, and what is asked about its builds.
+constexpr const char* kBuild =
+    "[check.build]\nrun = [\"sh\", \"-c\", \"mkdir -p dist && cat README.md > dist/all\"]\noutputs = [\"dist/**\"]\n";
+
+TEST_F(CheckRunnerTest, WhatWasBuiltOfFilesThatMovedIsNotKept) {
+    rules(kBuild);
+    Digest source = sha256("before");
+    tree_.source = [&] { return source; };
+    tree_.leftOver = [](const auto&) { return std::vector<std::string>(); };
+    EXPECT_EQ(describe(before()), "build passed: exit code 0\n");
+    progress_.started = [&](const Check&) { source = sha256("somebody saved a file"); };
+    const auto reports = before();
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_TRUE(reports.front().moved);
+    EXPECT_EQ(reports.front().answer.verdict, Cause::kErrored);
+}
+
+TEST_F(CheckRunnerTest, ABuildIsBoundToWhatItSaw) {
+    tree_.source = [] { return sha256("the tree"); };
+    tree_.leftOver = [](const auto&) { return std::vector<std::string>(); };
+    const auto builtOf = [&](const std::string& more) {
+        rules(more + kBuild);
+        return *before().front().builtOf;
+    };
+    const Digest plain = builtOf("");
+    EXPECT_EQ(builtOf(""), plain);
+    EXPECT_NE(builtOf("[sandbox]\nhide = [\".env*\"]\n"), plain);
+}
+
+TEST_F(CheckRunnerTest, ABuildThatIsNotToBeReusedIsAskedAgain) {
+    tree_.source = [] { return sha256("the tree"); };
+    tree_.leftOver = [](const auto&) { return std::vector<std::string>(); };
+    int looked = 0;
+    tree_.built = [&](const Digest&, const auto&) {
+        ++looked;
+        return std::optional<EarlierProof>();
+    };
+    rules(std::string(kBuild) + "reuse = false\n");
+    before();
+    EXPECT_EQ(looked, 0);
+    rules(kBuild);
+    before();
+    EXPECT_EQ(looked, 1);
+}
+
+TEST_F(CheckRunnerTest, OfProcessorTimeAllOfThemHaveOneShare) {
+    const std::string work = "[\"sh\", \"-c\", \"i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done\"]\n";
+    rules("[check.a]\nrun = " + work + "[check.b]\nneeds = [\"a\"]\nrun = " + work);
+    const auto free = before();
+    ASSERT_EQ(verdictOf(free), Cause::kPassed) << describe(free);
+    std::uint64_t one = 0;
+    for (const CheckReport& report : free)
+        one = std::max<std::uint64_t>(one, records().execution(*report.answer.execution)->cpuMillis);
+    // Enough for either, not for both.
+    tree_.atMost[LimitName::kCpuTime] = Limit{one * 3 / 2, true};
+    const auto reports = before();
+    ASSERT_EQ(reports.size(), 2U) << describe(reports);
+    EXPECT_EQ(reports[0].answer.verdict, Cause::kPassed) << describe(reports);
+    EXPECT_NE(reports[1].answer.verdict, Cause::kPassed) << describe(reports);
+}
+
 TEST_F(CheckRunnerTest, TheTreeIsLookedAtOncePerCheck) {
     rules("[check.a]\nrun = \"true\"\n[check.b]\nrun = \"true\"\n");
     int looks = 0;

@@ -127,5 +127,33 @@ TEST_F(EngineOutputs, WhatWasBuiltStaysSoWhenItIsAdopted) {
     EXPECT_EQ(readSmallFile(rig.production() / "current/app", 99, "it"), "by hand");
 }
 
+TEST(EngineOutputsShared, NothingIsBuiltBelowWhatAllReleasesShare) {
+    EngineRig rig(
+        {.name = "", .driver = "release-directory", .withGit = false, .withActivate = true, .withShared = true});
+    build(rig.project(), {{"app", file("v1")}});
+    std::string path = "dist";
+    rig.built = [&](const Stage& stage, const TreeUnderTest&, CheckReport& report) {
+        if (stage.name != "production" || report.check != "unit") return;
+        const std::string bytes = "built";
+        report.answer.outputs = rig.objects().put(
+            ChangeSet({{path, std::nullopt, Entry{EntryType::kFile, 0644, rig.objects().put(bytes), bytes.size()}}})
+                .encode());
+    };
+    ASSERT_TRUE(rig.promote(rig.submit({{"app", file("v2")}})).succeeded());
+    const Tree before = *rig.productionTree();
+    const std::string activated = rig.activated();
+    for (const char* shared : {"uploads/x", "uploads"}) {
+        path = shared;
+        Tree tree = plain(rig.projectTree());
+        tree[fmt::format("more-{}", path.size())] = file(path);
+        const StageReport report = rig.promote(rig.submit(tree)).stages.back();
+        EXPECT_FALSE(report.succeeded());
+        EXPECT_NE(report.reason.find("'" + path + "'"), std::string::npos) << report.reason;
+        EXPECT_EQ(difference(*rig.productionTree(), before), "");
+        EXPECT_EQ(rig.activated(), activated);
+    }
+    rig.expectWhole();
+}
+
 }  // namespace
 }  // namespace gradus::test

@@ -276,5 +276,18 @@ TEST_F(EngineQueue, WhatBecameReadyIsDrivenInOrder) {
     rig.expectWhole();
 }
 
+TEST_F(EngineQueue, WhatIsWrongWithOneStageKeepsNobodyFromBeingDriven) {
+    ASSERT_TRUE(promoted(change("first")).succeeded());
+    const std::int64_t waits = change("second");
+    hold(waits);
+    ASSERT_EQ(promoted(waits).promotion.state, S::kWaiting);
+    release(waits);
+    std::filesystem::rename(rig.production(), rig.outside() / "elsewhere");
+    EXPECT_TRUE(rig.engine()->driveReady(rig.progress, {}).empty());
+    EXPECT_EQ(latest(waits).state, S::kWaiting);
+    std::filesystem::rename(rig.outside() / "elsewhere", rig.production());
+    EXPECT_EQ(rig.engine()->driveReady(rig.progress, {}).size(), 1U);
+}
+
 }  // namespace
 }  // namespace gradus::test

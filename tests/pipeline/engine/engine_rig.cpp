@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <fstream>
+
 #include "pipeline/engine/check_answer.h"
 #include "plugins/checks/builtin.h"
 #include "policies/language/loader.h"
@@ -23,52 +25,115 @@ fs::path inMemory() {
     return name;
 }
 
-std::string rulesText(const EngineRig& rig) {
-    return fmt::format(R"([pipeline]
-name = "shop"
-stages = ["sandbox", "local", "production"]
-[check.unit]
+constexpr const char* kChecks = R"([check.unit]
 run = "true"
 [check.health]
 run = "true"
 on = "host"
 when = "after"
-[stage.local]
+)";
+
+std::string stageList(const EngineRig& rig) {
+    std::string list;
+    for (const std::string stage : {"sandbox", "local", "production"}) {
+        list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", stage);
+        if (stage == rig.lastStage()) break;
+    }
+    return list;
+}
+
+std::string localText(const EngineRig& rig) {
+    return fmt::format(R"([stage.local]
 checks = ["unit", "health"]
-[stage.production]
-driver = "release-directory"
-path = "{}"
-checks = ["unit", "health"]
-soak = "{}ms"
-monitor = "{}ms"
+commit = {}
 [policy.local]
 extends = "none"
 freshness = "{}"
 alone = ["person", "agent"]
+)",
+                       rig.place().scene().withCommit, rig.freshness);
+}
+
+/// The keys that say what the last stage is.
+std::string targetText(const EngineRig& rig) {
+    const Scene& scene = rig.place().scene();
+    const std::string target = rig.place().target().native();
+    if (scene.driver == "branch")
+        return fmt::format("repository = \"{}\"\nbranch = \"main\"\n{}", target,
+                           scene.withPush ? "push = true\nremote = \"upstream\"\n" : "");
+    if (scene.driver == "command")
+        return fmt::format("apply = [\"deploy\"]\nrollback = [\"deploy\"]\nhealth = [\"deploy\"]\n{}",
+                           scene.withStatus ? "status = [\"deploy\"]\n" : "");
+    return fmt::format("path = \"{}\"\n{}{}", target, scene.withActivate ? "activate = [\"restart\"]\n" : "",
+                       scene.withShared ? "shared = [\"uploads\"]\n" : "");
+}
+
+std::string productionText(const EngineRig& rig) {
+    return fmt::format(R"([stage.production]
+driver = "{}"
+{}checks = ["unit", "health"]
+soak = "{}ms"
+monitor = "{}ms"
 [policy.production]
 extends = "none"
 rollback = "{}"
 alone = ["person", "agent"]
 {}
-{}
 )",
-                       rig.production().native(), rig.soak.count(), rig.monitor.count(), rig.freshness, rig.rollback,
-                       rig.productionPolicy, rig.moreRules);
+                       rig.place().scene().driver, targetText(rig), rig.soak.count(), rig.monitor.count(), rig.rollback,
+                       rig.productionPolicy);
+}
+
+std::string rulesText(const EngineRig& rig) {
+    const std::string last = rig.lastStage();
+    return fmt::format("[pipeline]\nname = \"shop\"\nstages = [{}]\n{}{}{}{}\n", stageList(rig), kChecks,
+                       last == "sandbox" ? "" : localText(rig), last == "production" ? productionText(rig) : "",
+                       rig.moreRules);
 }
 
 }  // namespace
 
-EngineRig::EngineRig() : base_(inMemory()), objects_(base_ / "state/objects", clock_) {
-    fs::create_directories(project());
+EngineRig::EngineRig(Scene scene)
+    : base_(inMemory()), place_(std::move(scene), base_), objects_(base_ / "state/objects", clock_) {
+    layOut(base_, place_.scene().withGit);
     openStore();
 }
 
 EngineRig::~EngineRig() {
     store_.reset();
-    // Without git the marker of the project lies where no test directory is.
+    // Without git the markers of the project lie where no test directory is.
     std::error_code ignored;
-    if (!marker_.empty()) fs::remove(marker_, ignored);
+    for (const fs::path& marker : markers_) fs::remove(marker, ignored);
     fs::remove_all(base_, ignored);
+}
+
+std::string EngineRig::lastStage() const {
+    const std::string& driver = place_.scene().driver;
+    if (driver == "sandbox") return driver;
+    return driver == "worktree" ? "local" : "production";
+}
+
+HostOutcome EngineRig::runForStage(const HostCommand& command) {
+    const std::string action = told(command, "GRADUS_ACTION");
+    HostOutcome outcome = deploy(base_, command);
+    if (action.empty()) std::ofstream(base_ / "activated") << told(command, "GRADUS_RELEASE");
+    if (!action.empty())
+        std::ofstream(base_ / "commands", std::ios::app) << action << " " << told(command, "GRADUS_PROMOTION") << "\n";
+    if (ran) ran();
+    return outcome;
+}
+
+std::vector<std::string> EngineRig::commandsRun() const {
+    std::vector<std::string> lines;
+    std::ifstream in(base_ / "commands");
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+}
+
+std::string EngineRig::activated() const {
+    std::string release;
+    std::getline(std::ifstream(base_ / "activated"), release);
+    return release;
 }
 
 void EngineRig::openStore() {
@@ -126,7 +191,7 @@ EngineParts EngineRig::parts(FileOperations& files) {
                                    .files = files,
                                    .random = random_,
                                    .clock = clock_,
-                                   .run = [](const HostCommand& command) { return runOnHost(command); },
+                                   .run = [this](const HostCommand& command) { return runForStage(command); },
                                    .cancel = std::move(cancel),
                                    .environment = {"PATH=/usr/bin:/bin"},
                                    .treeCache = base_ / "state/tree-cache"});
@@ -167,8 +232,15 @@ EngineParts EngineRig::parts(FileOperations& files) {
 std::unique_ptr<Engine> EngineRig::engine(FileOperations& files) {
     openStore();
     EngineProject known = engineProject();
-    marker_ = targetOf("local").marker;
+    for (const Stage& stage : pipeline_.stages)
+        if (fs::path marker = targetOf(stage.name).marker; !marker.empty()) markers_.insert(std::move(marker));
     return std::make_unique<Engine>(std::move(known), parts(files));
+}
+
+Tree EngineRig::projectTree() const {
+    Tree tree = readTree(project());
+    std::erase_if(tree, [](const auto& node) { return node.first == ".git" || node.first.starts_with(".git/"); });
+    return tree;
 }
 
 std::int64_t EngineRig::submit(const Tree& after, const Actor& by) {

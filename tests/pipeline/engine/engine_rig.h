@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,12 @@
 #include "stages/drivers/target_lock.h"
 #include "store/audit_verify.h"
 #include "store/store.h"
-#include "tests/stages/changes/tree_rig.h"
+#include "tests/stages/drivers/target_scene.h"
 
 namespace gradus::test {
 
-/// An engine over real drivers, a real store and made-up checks, in memory: a project without git, a release
-/// directory, and a change between the two sample trees.
+/// An engine over real drivers, a real store and made-up checks, in memory: a project, and as its last stage whatever
+/// the scene says; a release directory beside a project without git unless told otherwise.
 class EngineRig {
   public:
     /// What the checks of a stage say; all pass unless told otherwise.
@@ -24,14 +25,21 @@ class EngineRig {
         std::function<Cause(const std::string& stage)> after = [](const std::string&) { return Cause::kPassed; };
     };
 
-    EngineRig();
+    explicit EngineRig(Scene scene = {.name = "ReleaseDirectory", .driver = "release-directory", .withGit = false});
     ~EngineRig();
     EngineRig(const EngineRig&) = delete;
     EngineRig& operator=(const EngineRig&) = delete;
 
     std::filesystem::path project() const { return base_ / "project"; }
-    std::filesystem::path production() const { return base_ / "production"; }
+    std::filesystem::path production() const { return place_.target(); }
     std::filesystem::path outside() const { return base_; }
+
+    const TargetScene& place() const { return place_; }
+    std::string lastStage() const;
+    /// What the last stage's own commands were run for, in order: "apply p3", "rollback p3".
+    std::vector<std::string> commandsRun() const;
+    /// The release that `activate` was run for last.
+    std::string activated() const;
 
     /// A fresh process, as it were: everything opened anew.
     std::unique_ptr<Engine> engine(FileOperations& files);
@@ -47,7 +55,8 @@ class EngineRig {
     Climb promote(std::int64_t change, const std::string& to = "production");
     /// As another process of this store would while it promotes into the stage.
     TargetLock lockTarget(const std::string& stage);
-    Tree projectTree() const { return readTree(project()); }
+    /// Without what git keeps there.
+    Tree projectTree() const;
     /// Nothing: the stage is empty.
     std::optional<Tree> productionTree() const;
 
@@ -61,7 +70,7 @@ class EngineRig {
     Milliseconds soak{0};
     Milliseconds monitor{0};
     std::function<void()> woken;  ///< whenever the engine has slept
-    std::function<void()> ran;    ///< whenever a step's command has ended
+    std::function<void()> ran;    ///< whenever a command of a step or of the last stage has ended
     /// What a before check builds, if anything: puts it into the report.
     std::function<void(const Stage&, const TreeUnderTest&, CheckReport&)> built;
     std::string freshness = "recheck";
@@ -78,16 +87,19 @@ class EngineRig {
     TargetIdentity targetOf(const std::string& stage);
     std::vector<CheckReport> answer(const Stage& stage, CheckWhen when, const Evidence& evidence,
                                     const std::function<Cause(const std::string&)>& say);
+    /// In the place of what a stage would run on the host.
+    HostOutcome runForStage(const HostCommand& command);
     void openStore();
 
     std::filesystem::path base_;
+    TargetScene place_;
     FakeClock clock_;
     SystemRandom random_;
     RealFileOperations real_;
     Objects objects_;
     std::optional<Store> store_;
     Pipeline pipeline_;
-    std::filesystem::path marker_;
+    std::set<std::filesystem::path> markers_;
 };
 
 }  // namespace gradus::test

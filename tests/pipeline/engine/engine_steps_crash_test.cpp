@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fstream>
 #include <iostream>
+#include <thread>
 
 #include "tests/pipeline/engine/steps_world.h"
 #include "tests/support/case.h"
@@ -17,7 +19,8 @@ bool isLong() { return std::getenv("GRADUS_LONG") != nullptr; }
 
 /// A project whose production holds something, a change for it, and steps of one kind around the switch.
 struct Scene {
-    Scene(const std::string& kind, Cause health) {
+    /// The step `failing`, if any, says no.
+    Scene(const std::string& kind, Cause health, const std::string& failing = "") {
         build(rig.project(), sampleBefore());
         Tree first = sampleBefore();
         first["first"] = file("first");
@@ -28,6 +31,7 @@ struct Scene {
         const std::string rule = kind == "probe" ? world.probe() : fmt::format("idempotence = \"{}\"\n", kind);
         rig.moreRules = world.step("a", world.undo() + rule) + world.step("b", world.undo() + rule) +
                         world.step("c", world.undo() + rule + "when = \"after-switch\"");
+        if (!failing.empty()) world.fail("run", failing);
         rig.answers.after = [health](const std::string& stage) {
             return stage == "production" ? health : Cause::kPassed;
         };
@@ -94,13 +98,13 @@ class EngineStepsCrash : public testing::Test {
         }
     }
 
-    void killEverywhere(const std::string& kind, Cause health) {
-        Scene whole(kind, health);
+    void killEverywhere(const std::string& kind, Cause health, const std::string& failing = "") {
+        Scene whole(kind, health, failing);
         const std::size_t points = promote(whole, 0);
         ASSERT_GT(points, 15U);
         std::size_t stuck = 0;
         for (std::size_t n = 1; n <= points; n += isLong() || points < 30 ? 1 : 2) {
-            Scene scene(kind, health);
+            Scene scene(kind, health, failing);
             ASSERT_EQ(promoteAndDie(scene, n), SIGKILL) << n;
             scene.rig.engine()->recover(scene.rig.progress, {});
             expectWhole(scene, fmt::format("{}, killed at point {} of {}", kind, n, points));
@@ -147,6 +151,13 @@ TEST_F(EngineStepsCrash, WhatMayNotRunTwiceNeverDoesAndEndsInStuck) {
     killEverywhere("no", Cause::kFailed);
 }
 
+TEST_F(EngineStepsCrash, WhatSaidNoGoesBackWhoeverComesAfter) {
+    killEverywhere("yes", Cause::kPassed, "c");
+    killEverywhere("probe", Cause::kPassed, "c");
+    killEverywhere("no", Cause::kPassed, "c");
+    killEverywhere("yes", Cause::kPassed, "b");
+}
+
 TEST_F(EngineStepsCrash, APersonsWordFreesWhatIsStuck) {
     for (const bool isDone : {true, false}) {
         Scene scene("no", Cause::kPassed);
@@ -172,27 +183,31 @@ TEST_F(EngineStepsCrash, APersonsWordFreesWhatIsStuck) {
     }
 }
 
-TEST_F(EngineStepsCrash, PastAnIrreversibleOneARecoveryGoesOn) {
-    Scene whole("yes", Cause::kPassed);
-    const auto rules = [](Scene& scene) {
-        scene.rig.moreRules =
-            scene.world.step("a", "irreversible = true\nidempotence = \"yes\"") +
-            scene.world.step("b", scene.world.undo() + "idempotence = \"yes\"") +
-            scene.world.step("c", scene.world.undo() + "idempotence = \"yes\"\nwhen = \"after-switch\"");
-        scene.rig.productionPolicy = "";
-    };
-    const auto promoteIt = [](Scene& scene, std::size_t nth) {
+/// Whose step `a` cannot be undone.
+void makeIrreversible(Scene& scene) {
+    scene.rig.moreRules = scene.world.step("a", "irreversible = true\nidempotence = \"yes\"") +
+                          scene.world.step("b", scene.world.undo() + "idempotence = \"yes\"") +
+                          scene.world.step("c", scene.world.undo() + "idempotence = \"yes\"\nwhen = \"after-switch\"");
+}
+
+class EngineStepsCrashPast : public EngineStepsCrash {
+  protected:
+    static std::size_t promoteIt(Scene& scene, std::size_t nth) {
         return pointsOf(scene, nth, false, [&](Engine& engine) {
             engine.promote(scene.change, "production", scene.rig.progress, {},
                            {.overrides = {{Gate::kSteps, "a backup was made"}}});
         });
-    };
-    rules(whole);
+    }
+};
+
+TEST_F(EngineStepsCrashPast, AnIrreversibleOneARecoveryGoesOn) {
+    Scene whole("yes", Cause::kPassed);
+    makeIrreversible(whole);
     const std::size_t points = promoteIt(whole, 0);
     ASSERT_EQ(last(whole).state, S::kPromoted);
     for (std::size_t n = 1; n <= points; n += isLong() ? 1 : 2) {
         Scene scene("yes", Cause::kPassed);
-        rules(scene);
+        makeIrreversible(scene);
         scene.rig.close();
         ASSERT_EQ(inChild([&] { promoteIt(scene, n); }), SIGKILL) << n;
         scene.rig.engine()->recover(scene.rig.progress, {});
@@ -205,6 +220,153 @@ TEST_F(EngineStepsCrash, PastAnIrreversibleOneARecoveryGoesOn) {
         EXPECT_EQ(scene.world.isDone("c"), isThrough);
         if (HasFailure()) return;
     }
+}
+
+TEST_F(EngineStepsCrashPast, AnIrreversibleOneWhatSaidNoStandsStill) {
+    for (const std::string failing : {"b", "c"}) {
+        Scene whole("yes", Cause::kPassed, failing);
+        makeIrreversible(whole);
+        const std::size_t points = promoteIt(whole, 0);
+        ASSERT_EQ(last(whole).state, S::kStuck);
+        for (std::size_t n = 1; n <= points; n += isLong() ? 1 : 2) {
+            Scene scene("yes", Cause::kPassed, failing);
+            makeIrreversible(scene);
+            scene.rig.close();
+            ASSERT_EQ(inChild([&] { promoteIt(scene, n); }), SIGKILL) << n;
+            scene.rig.engine()->recover(scene.rig.progress, {});
+            SCOPED_TRACE(fmt::format("{} fails, killed at point {} of {}", failing, n, points));
+            scene.rig.expectWhole();
+            EXPECT_EQ(last(scene).state == S::kStuck, scene.world.isDone("a"));
+            if (last(scene).state != S::kStuck) {
+                EXPECT_EQ(difference(*scene.rig.productionTree(), scene.before), "");
+            }
+            EXPECT_EQ(scene.world.count("undo " + failing), 0U) << "half of it stands as it is";
+            if (HasFailure()) return;
+        }
+    }
+}
+
+TEST_F(EngineStepsCrashPast, AnIrreversibleOneSomebodyInsistedIsRemembered) {
+    const auto insist = [](Scene& scene, std::int64_t promotion, std::size_t nth) {
+        return pointsOf(scene, nth, true, [&](Engine& engine) {
+            engine.rollBack(promotion, scene.rig.progress, {}, {.insist = "a backup was restored"});
+        });
+    };
+    // Taken back while it waits for a person to: it is the same promotion that goes back.
+    const auto waiting = [&](Scene& scene) {
+        makeIrreversible(scene);
+        scene.rig.rollback = "manual";
+        promoteIt(scene, 0);
+        EXPECT_EQ(last(scene).state, S::kVerifying);
+        return last(scene).id;
+    };
+    Scene whole("yes", Cause::kFailed);
+    const std::size_t points = insist(whole, waiting(whole), 0);
+    ASSERT_EQ(last(whole).state, S::kRolledBack);
+    std::size_t back = 0;
+    for (std::size_t n = 1; n <= points; n += isLong() ? 1 : 2) {
+        Scene scene("yes", Cause::kFailed);
+        const std::int64_t promotion = waiting(scene);
+        scene.rig.close();
+        ASSERT_EQ(inChild([&] { insist(scene, promotion, n); }), SIGKILL) << n;
+        scene.rig.engine()->recover(scene.rig.progress, {});
+        SCOPED_TRACE(n);
+        // Killed before it was on record, nobody has insisted on anything.
+        if (last(scene).state == S::kVerifying) continue;
+        ++back;
+        EXPECT_EQ(last(scene).state, S::kRolledBack);
+        EXPECT_EQ(difference(*scene.rig.productionTree(), scene.before), "");
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(back, 3U);
+}
+
+TEST_F(EngineStepsCrash, AProbeThatCannotTellHasNotSaidNo) {
+    for (const std::string probe : {"exit 2", "no-such-program"}) {
+        Scene scene("yes", Cause::kPassed);
+        scene.rig.moreRules = scene.world.step(
+            "a",
+            fmt::format("{}idempotence = \"probe\"\nprobe = [\"sh\", \"-c\", \"{}\"]\n", scene.world.undo(), probe));
+        scene.rig.close();
+        ASSERT_EQ(inChild([&] {
+                      scene.rig.ran = [] { dieNow(); };
+                      scene.rig.engine()->promote(scene.change, "production", scene.rig.progress, {});
+                  }),
+                  SIGKILL);
+        scene.rig.ran = nullptr;
+        scene.rig.engine()->recover(scene.rig.progress, {});
+        EXPECT_EQ(last(scene).state, S::kStuck) << probe;
+        EXPECT_EQ(scene.world.count("undo a"), 0U) << probe;
+    }
+}
+
+/// A step that runs until it is told to end, and says then that it was done.
+struct SlowScene : Scene {
+    SlowScene() : Scene("yes", Cause::kPassed) {
+        const std::string place = rig.outside().native();
+        rig.moreRules = fmt::format(
+            "[[stage.production.step]]\nname = \"slow\"\nidempotence = \"probe\"\n"
+            "run = [\"sh\", \"-c\", \"touch {0}/begun; until test -e {0}/end; do sleep 0.01; done; touch {0}/done\"]\n"
+            "undo = [\"rm\", \"{0}/done\"]\nprobe = [\"sh\", \"-c\", \"echo asked >> {0}/asked; test -e {0}/done\"]\n",
+            place);
+    }
+    bool has(const std::string& name) const { return std::filesystem::exists(rig.outside() / name); }
+    void put(const std::string& name) const { std::ofstream(rig.outside() / name) << ""; }
+};
+
+TEST_F(EngineStepsCrash, NobodySettlesADoubtWhileTheStepStillRuns) {
+    SlowScene scene;
+    scene.rig.close();
+    ASSERT_EQ(inChild([&] {
+                  const std::jthread killer([&] {
+                      while (!scene.has("begun")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                      dieNow();
+                  });
+                  scene.rig.engine()->promote(scene.change, "production", scene.rig.progress, {});
+              }),
+              SIGKILL);
+    const auto early = scene.rig.engine()->recover(scene.rig.progress, {});
+    ASSERT_EQ(early.size(), 1U);
+    ASSERT_TRUE(early.front().fault);
+    EXPECT_EQ(early.front().fault->code(), ErrorCode::kBusy);
+    EXPECT_FALSE(scene.has("asked"));
+    EXPECT_EQ(last(scene).state, S::kApplying);
+    scene.put("end");
+    // Its end is waited for, as long as one waits for a target.
+    while (!scene.has("done")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const auto late = scene.rig.engine()->recover(scene.rig.progress, {});
+    ASSERT_EQ(late.size(), 1U);
+    EXPECT_FALSE(late.front().fault);
+    EXPECT_TRUE(scene.has("asked"));
+    EXPECT_FALSE(scene.has("done")) << "it was undone";
+    EXPECT_EQ(last(scene).state, S::kRolledBack);
+    EXPECT_TRUE(std::filesystem::is_empty(scene.rig.outside() / "state/running"));
+    scene.rig.expectWhole();
+}
+
+TEST_F(EngineStepsCrash, WhatAStepLeftInTheBackgroundKeepsNobodyFromRecovering) {
+    SlowScene scene;
+    const std::string place = scene.rig.outside().native();
+    scene.rig.moreRules = fmt::format(
+        "[[stage.production.step]]\nname = \"server\"\nidempotence = \"yes\"\n"
+        "run = [\"sh\", \"-c\", \"(touch {0}/begun; until test -e {0}/end; do sleep 0.01; done; touch {0}/done) "
+        ">/dev/null 2>&1 &\"]\n",
+        place);
+    scene.rig.close();
+    ASSERT_EQ(inChild([&] {
+                  scene.rig.ran = [] { dieNow(); };
+                  scene.rig.engine()->promote(scene.change, "production", scene.rig.progress, {});
+              }),
+              SIGKILL);
+    scene.rig.ran = nullptr;
+    while (!scene.has("begun")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const auto recovered = scene.rig.engine()->recover(scene.rig.progress, {});
+    EXPECT_FALSE(scene.has("done"));
+    scene.put("end");
+    ASSERT_EQ(recovered.size(), 1U);
+    EXPECT_FALSE(recovered.front().fault) << recovered.front().fault->what();
+    EXPECT_EQ(last(scene).state, S::kRolledBack);
+    while (!scene.has("done")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 TEST_F(EngineStepsCrash, KilledAgainAndAgainWhileRecovering) {

@@ -107,6 +107,54 @@ TEST_F(EngineSteps, OneThatCannotBeStartedHasNothingToUndo) {
     EXPECT_EQ(joined(states(report)), "a undone, b not-run");
 }
 
+TEST_F(EngineSteps, OneThatIsEndedByItsTimeoutHasNotSucceededWhateverItSays) {
+    rig.moreRules = world.step("a", world.undo()) +
+                    "[[stage.production.step]]\nname = \"b\"\ntimeout = \"200ms\"\n"
+                    "run = [\"sh\", \"-c\", \"trap 'exit 0' TERM; while :; do sleep 0.01; done\"]\n" +
+                    world.undo();
+    const StageReport report = promoted(second());
+    EXPECT_EQ(report.promotion.state, S::kRolledBack);
+    EXPECT_EQ(report.promotion.cause, Cause::kTimedOut);
+    EXPECT_EQ(joined(world.diary()), "run a old, undo b old, undo a old");
+    EXPECT_TRUE(isAsBefore());
+}
+
+TEST_F(EngineSteps, OneThatWasStoppedBeforeItBeganHasNothingToUndo) {
+    rig.moreRules = world.step("a", world.undo()) + world.step("b", world.undo());
+    std::stop_source stop;
+    rig.progress.stepped = [&](const StepRecord& step) {
+        if (step.name == "b" && step.state == StepState::kRunning) stop.request_stop();
+    };
+    const StageReport report =
+        rig.engine()->promote(second(), "production", rig.progress, stop.get_token()).stages.back();
+    EXPECT_EQ(report.promotion.state, S::kRolledBack);
+    EXPECT_EQ(report.promotion.cause, Cause::kCancelled);
+    EXPECT_EQ(joined(world.diary()), "run a old, undo a old");
+    EXPECT_EQ(joined(states(report)), "a undone, b not-run");
+}
+
+TEST_F(EngineSteps, AWishToStopPastAnIrreversibleOneLeavesItForARecoveryToGoOn) {
+    rig.moreRules = world.step("migrate", "irreversible = true") + world.step("b", world.undo()) +
+                    world.step("c", world.undo() + "when = \"after-switch\"");
+    const std::int64_t change = second();
+    std::stop_source stop;
+    rig.progress.stepped = [&](const StepRecord& step) {
+        if (step.name == "b" && step.state == StepState::kRunning) stop.request_stop();
+    };
+    const StageReport stopped =
+        rig.engine()->promote(change, "production", rig.progress, stop.get_token(), consent()).stages.back();
+    EXPECT_EQ(stopped.promotion.state, S::kApplying);
+    EXPECT_TRUE(has(stopped.reason, "`gradus recover` goes on with it")) << stopped.reason;
+    EXPECT_EQ(joined(states(stopped)), "migrate done, b done") << "what has begun is not stopped half-way";
+    rig.progress = {};
+    const auto recovered = rig.engine()->recover(rig.progress, {});
+    ASSERT_EQ(recovered.size(), 1U);
+    EXPECT_TRUE(recovered.front().report.succeeded()) << recovered.front().report.reason;
+    EXPECT_EQ(world.count("run migrate"), 1U);
+    EXPECT_EQ(world.count("run c"), 1U);
+    rig.expectWhole();
+}
+
 TEST_F(EngineSteps, TakingAFinishedPromotionBackUndoesThemAsTheyWereMeantThen) {
     rig.moreRules = world.step("a", world.undo()) + world.step("b", world.undo() + "when = \"after-switch\"");
     const StageReport report = promoted(second());
@@ -207,7 +255,7 @@ TEST_F(EngineSteps, AFinishedPromotionWithAnIrreversibleOneIsTakenBackOnlyByAPer
     ASSERT_TRUE(report.succeeded());
     EXPECT_NE(why([&] { rollBack(report.promotion.id); }), "");
     rig.actor = {ActorKind::kDaemon, "gradus"};
-    EXPECT_TRUE(has(why([&] { rollBack(report.promotion.id, {.insist = "why not"}); }), "it takes a person"));
+    EXPECT_TRUE(has(why([&] { rollBack(report.promotion.id, {.insist = "why not"}); }), "that takes a person"));
     rig.actor = {ActorKind::kPerson, "ada"};
     const StageReport back = rollBack(report.promotion.id, {.insist = "no data was written yet"});
     EXPECT_TRUE(back.succeeded());
@@ -244,6 +292,97 @@ TEST_F(EngineSteps, AnUndoOfWhatIsNotRunTwiceIsTriedAgainOnlyOnAPersonsWord) {
     EXPECT_TRUE(rollBack(report.promotion.id, {.insist = {}, .words = {{"a", true}}}).succeeded());
     EXPECT_EQ(world.count("undo a"), 2U);
     EXPECT_TRUE(isAsBefore());
+}
+
+TEST_F(EngineSteps, WhetherItCanBeTakenBackIsToldBeforeAnybodyTries) {
+    rig.moreRules = world.step("migrate", "irreversible = true");
+    const StageReport report = promoted(second(), consent());
+    ASSERT_TRUE(report.succeeded());
+    const Promotion promotion = report.promotion;
+    EXPECT_EQ(why([&] { rig.engine()->requireTakeable(promotion); }), why([&] { rollBack(promotion.id); }));
+    EXPECT_NE(why([&] { rig.engine()->requireTakeable(promotion); }), "");
+    EXPECT_EQ(why([&] { rig.engine()->requireTakeable(promotion, {.insist = "so be it"}); }), "");
+}
+
+TEST_F(EngineSteps, AnUndoThatSaidNoIsNotCalledUnknown) {
+    rig.moreRules = world.step("a", world.undo());
+    sick();
+    world.fail("undo", "a");
+    const StageReport report = promoted(second());
+    const std::string refused = why([&] { rollBack(report.promotion.id); });
+    EXPECT_TRUE(has(refused, "the undo of step 'a' of")) << refused;
+    EXPECT_TRUE(has(refused, "said no")) << refused;
+    EXPECT_FALSE(has(refused, "nobody knows")) << refused;
+}
+
+TEST_F(EngineSteps, ConsentIsToTheStepsThatItWasGivenFor) {
+    const std::string shut = "[[window]]\nstages = [\"production\"]\nallow = { cron = \"0 0 1 1 *\", for = \"1m\" }\n";
+    rig.moreRules = world.step("mails", "irreversible = true") + shut;
+    const std::int64_t change = second();
+    const StageReport waiting = promoted(change, consent());
+    ASSERT_EQ(waiting.promotion.state, S::kWaiting);
+    EXPECT_EQ(waiting.gates->at(Gate::kSteps).state, GateState::kOpen) << waiting.reason;
+    rig.moreRules = world.step("mails", "irreversible = true") + world.step("drop-table", "irreversible = true");
+    const StageReport asked = promoted(change);
+    EXPECT_EQ(asked.promotion.state, S::kWaiting);
+    EXPECT_EQ(asked.gates->at(Gate::kSteps).state, GateState::kClosed) << asked.reason;
+    EXPECT_TRUE(world.diary().empty());
+    EXPECT_TRUE(promoted(change, consent()).succeeded());
+}
+
+TEST_F(EngineSteps, NothingElseIsTakenOutOfAStageThatIsStuck) {
+    rig.moreRules = world.step("a", world.undo() + "when = \"after-switch\"");
+    const StageReport held = promoted(second());
+    ASSERT_TRUE(held.succeeded());
+    rig.moreRules = world.step("migrate", "irreversible = true") + world.step("b", world.undo());
+    world.fail("run", "b");
+    const std::int64_t third = rig.submitChanges(changesBetween({}, {{"third", file("third")}}, rig.objects()));
+    const StageReport stuck = promoted(third, consent());
+    ASSERT_EQ(stuck.promotion.state, S::kStuck);
+    const std::string refused = why([&] { rollBack(held.promotion.id); });
+    EXPECT_TRUE(has(refused, fmt::format("first gradus rollback p{}", stuck.promotion.id))) << refused;
+    EXPECT_EQ(world.count("undo a"), 0U);
+    EXPECT_TRUE(rollBack(stuck.promotion.id, {.insist = "restored from a backup"}).succeeded());
+    EXPECT_TRUE(rollBack(held.promotion.id).succeeded());
+    EXPECT_EQ(world.count("undo a"), 1U);
+    EXPECT_TRUE(isAsBefore());
+    rig.expectWhole();
+}
+
+TEST_F(EngineSteps, AMonitorLeavesAStageAloneThatIsStuck) {
+    rig.monitor = std::chrono::hours(24);
+    rig.moreRules = world.step("a", world.undo() + "when = \"after-switch\"");
+    ASSERT_TRUE(promoted(second()).succeeded());
+    rig.moreRules = world.step("migrate", "irreversible = true") + world.step("b", world.undo());
+    world.fail("run", "b");
+    const std::int64_t third = rig.submitChanges(changesBetween({}, {{"third", file("third")}}, rig.objects()));
+    const StageReport stuck = promoted(third, consent());
+    ASSERT_EQ(stuck.promotion.state, S::kStuck);
+    rig.clock().advance(std::chrono::hours(1));
+    sick();
+    EXPECT_TRUE(rig.engine()->lookWhereDue(rig.progress, {}).takenBack.empty());
+    EXPECT_EQ(world.count("undo a"), 0U);
+    EXPECT_EQ(rig.promotions().back().id, stuck.promotion.id);
+}
+
+TEST_F(EngineSteps, AMonitorThatMayNotTakeBackSaysSoOnce) {
+    rig.monitor = std::chrono::hours(24);
+    rig.moreRules = world.step("migrate", "irreversible = true");
+    const StageReport report = promoted(second(), consent());
+    ASSERT_TRUE(report.succeeded());
+    int looks = 0;
+    rig.answers.after = [&](const std::string& stage) {
+        if (stage == "production") ++looks;
+        return Cause::kFailed;
+    };
+    const MonitorReport seen = rig.engine()->monitor({}, rig.progress, {});
+    EXPECT_EQ(looks, 1);
+    EXPECT_TRUE(seen.takenBack.empty());
+    ASSERT_EQ(seen.stages.size(), 1U);
+    EXPECT_TRUE(has(seen.stages.front().note, "cannot be undone")) << seen.stages.front().note;
+    const auto holds = rig.store().records().words().holds(1);
+    ASSERT_EQ(holds.size(), 1U);
+    EXPECT_EQ(holds.front().promotion, report.promotion.id);
 }
 
 TEST_F(EngineSteps, GoingBackAsksNoGateAboutThem) {

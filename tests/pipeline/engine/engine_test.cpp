@@ -85,6 +85,25 @@ TEST_F(EngineTest, AfterAFailureAMachineWaitsAndAPersonMay) {
     rig.expectWhole();
 }
 
+TEST_F(EngineTest, WhatTheStageLacksIsNamed) {
+    ASSERT_TRUE(rig.promote(rig.submit(sampleBefore())).succeeded());
+    const auto with = [&](const std::string& path, const std::string& text) {
+        Tree tree = plain(rig.projectTree());
+        tree[path] = file(text);
+        return rig.submit(tree);
+    };
+    ASSERT_TRUE(rig.promote(with("other", "unrelated"), "local").succeeded());
+    const std::int64_t first = with("fresh", "one");
+    ASSERT_TRUE(rig.promote(first, "local").succeeded());
+    const std::int64_t second = with("fresh", "one and two");
+    const StageReport report = rig.promote(second).stages.back();
+    EXPECT_EQ(report.promotion.state, S::kStale);
+    EXPECT_EQ(report.missing, std::vector<std::int64_t>{first});
+    EXPECT_NE(report.reason.find(fmt::format("production lacks c{}", first)), std::string::npos) << report.reason;
+    ASSERT_TRUE(rig.promote(first).succeeded());
+    EXPECT_TRUE(rig.promote(second).succeeded());
+}
+
 TEST_F(EngineTest, ErroredIsNotFailedAndNotHeld) {
     rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kErrored : Cause::kPassed; };
     const std::int64_t change = rig.submit(sampleAfter());
@@ -142,6 +161,17 @@ TEST_F(EngineTest, ATreeThatMovedWhileItWasCheckedIsCheckedAgain) {
     EXPECT_EQ(rounds, 2);
     EXPECT_EQ(rig.projectTree().at("elsewhere").bytes, "mine");
     rig.expectWhole();
+}
+
+TEST_F(EngineTest, WhatAnEmptyStageBeginsAsIsWhatWasChecked) {
+    int rounds = 0;
+    rig.answers.before = [&](const std::string& stage) {
+        if (stage == "production" && ++rounds == 1) build(rig.project(), {{"unrelated", file("edited meanwhile")}});
+        return Cause::kPassed;
+    };
+    const Climb climb = rig.promote(rig.submit(sampleAfter()));
+    EXPECT_TRUE(climb.succeeded()) << climb.stages.back().reason;
+    EXPECT_EQ(rounds, 2) << "what was copied into the stage was never checked";
 }
 
 TEST_F(EngineTest, WherePeopleWorkUnrelatedEditsAreNoReasonToCheckAgain) {

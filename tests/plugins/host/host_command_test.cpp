@@ -1,5 +1,6 @@
 #include "plugins/host/host_command.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "store/file.h"
 #include "tests/support/scratch.h"
 
 namespace gradus {
@@ -117,6 +119,35 @@ TEST(HostCommand, EndsWhenCancelled) {
     EXPECT_EQ(outcome.text(), "cancelled");
     EXPECT_FALSE(outcome.timedOut);
     EXPECT_TRUE(runOnHost(command).cancelled) << "and does not even start when it was cancelled before";
+}
+
+TEST(HostCommand, OneThatWasToldToEndHasNotSucceededWhateverItSays) {
+    HostCommand command = shell("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+    command.timeout = 200ms;
+    command.grace = 10s;
+    const HostOutcome late = runOnHost(command);
+    EXPECT_EQ(late.exitCode, 0);
+    EXPECT_FALSE(late.succeeded());
+    EXPECT_TRUE(late.began());
+    std::stop_source source;
+    command.timeout = 0ms;
+    command.cancel = source.get_token();
+    command.live = [&](Stream, std::string_view) { source.request_stop(); };
+    const HostOutcome stopped = runOnHost(command);
+    EXPECT_EQ(stopped.exitCode, 0);
+    EXPECT_FALSE(stopped.succeeded());
+    EXPECT_FALSE(runOnHost(command).began()) << "cancelled before it was started";
+}
+
+TEST(HostCommand, HandsADescriptorOnAndTellsWhoHasIt) {
+    const ScratchDirectory scratch;
+    const FileDescriptor file = openFile(scratch.path() / "held", O_WRONLY | O_CREAT);
+    HostCommand command = shell("echo $$ >&3");
+    pid_t process = 0;
+    command.held = file.get();
+    command.started = [&](pid_t pid) { process = pid; };
+    EXPECT_TRUE(runOnHost(command).succeeded());
+    EXPECT_EQ(std::stoi(contentOf(scratch.path() / "held")), process);
 }
 
 TEST(HostCommand, LeavesAServiceAloneThatWentIntoTheBackground) {

@@ -97,5 +97,20 @@ TEST(Destinations, EachNameHasAnAddressInsideAndEachPortARoute) {
     EXPECT_THROW(routesFor(many), Error);
 }
 
+// Another name for a machine is that machine.
+TEST(AddressRule, AnAddressInsideOfAnotherIsTheSameMachine) {
+    const auto same = [](const char* one, const char* other) {
+        return isSameMachine(*parseAddress(one), *parseAddress(other));
+    };
+    EXPECT_TRUE(same("93.184.215.14", "93.184.215.14"));
+    EXPECT_TRUE(same("::ffff:93.184.215.14", "93.184.215.14"));
+    EXPECT_TRUE(same("93.184.215.14", "::ffff:5db8:d70e"));
+    EXPECT_TRUE(same("64:ff9b::93.184.215.14", "::ffff:93.184.215.14"));
+    EXPECT_TRUE(same("2606:2800::1", "2606:2800::1"));
+    EXPECT_FALSE(same("93.184.215.14", "93.184.215.15"));
+    EXPECT_FALSE(same("::ffff:93.184.215.15", "93.184.215.14"));
+    EXPECT_FALSE(same("2606:2800::1", "2606:2800::2"));
+}
+
 }  // namespace
 }  // namespace gradus

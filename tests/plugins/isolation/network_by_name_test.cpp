@@ -255,6 +255,26 @@ TEST_F(NetworkByName, ANameThatLeadsToTheOpenInternetIsResolvedOutside) {
     EXPECT_EQ(unknown.sideEffects.networkDenied.at(0).reason, "unknown-name");
 }
 
+// This machine from outside is this machine, in whichever form its address comes.
+TEST_F(NetworkByName, ANameThatLeadsToThisMachineItselfIsRefused) {
+    if (!isRoot()) GTEST_SKIP() << "only root can make a network namespace without another user namespace";
+    const OwnInternet internet;
+    ASSERT_TRUE(internet.isThere());
+    if (::system("ip link add outer type veth peer name inner 2>/dev/null && ip addr add 93.184.216.34/24 dev outer && "
+                 "ip link set outer up") != 0)
+        GTEST_SKIP() << "no interface can be made here";
+    const LoopbackServer server(webServer(), "93.184.216.34");
+    for (const char* address : {"93.184.216.34", "::ffff:93.184.216.34"}) {
+        names_->set("open.test", {address});
+        const Outcome outcome = shellIn({"open.test:" + std::to_string(server.port())},
+                                        fmt::format("curl -s http://open.test:{}/ || echo no", server.port()));
+        EXPECT_EQ(outcome.out.text(), "no\n") << address;
+        ASSERT_EQ(outcome.sideEffects.networkDenied.size(), 1U) << address;
+        EXPECT_EQ(outcome.sideEffects.networkDenied[0].reason, "own-address");
+    }
+    EXPECT_EQ(server.served(), 0);
+}
+
 TEST_F(NetworkByName, BlockingTimedAsynchronousAndThreadedClientsAllWork) {
     const LoopbackServer server(webServer());
     const Outcome outcome = pythonIn({at(server)}, fmt::format(R"(

@@ -154,6 +154,8 @@ std::vector<Row> consentRows() {
          "step=apply open=steps"},
         {"a word for another promotion is none", kIrreversible, "override=steps,by:anna,promotion:6",
          "step=wait closed=steps ask=steps"},
+        {"a word for other steps is none", kIrreversible, "override=steps,by:anna,about:others",
+         "step=wait closed=steps ask=steps"},
         {"a machine's word is none", kIrreversible, "override=steps,by:agent:fixer",
          "step=wait closed=steps ask=steps"},
         {"nobody is asked while something else is closed", kIrreversible, "hold=all", "step=wait closed=hold,steps"},

@@ -215,6 +215,8 @@ void addOverride(Situation& now, const std::string& text) {
             fact.roles = {value};
         else if (key == "promotion")
             fact.promotion = std::stoll(value);
+        else if (key == "about")
+            fact.about = value;
         else
             throw std::runtime_error("override: " + key);
     }

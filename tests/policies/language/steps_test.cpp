@@ -55,6 +55,15 @@ TEST(StepRules, RefuseWhatCannotBeMeant) {
               "check 'host' builds outputs and runs on the host");
 }
 
+TEST(StepRules, AProgramOfTheWorkTreeIsWarnedAbout) {
+    const std::string step = "[[stage.production.step]]\nname = \"a\"\nrun = ";
+    EXPECT_EQ(fault(step + "\"./migrate up\"\n"), "step 'a' of stage 'production' runs './migrate' of the work tree");
+    EXPECT_EQ(fault(step + "\"true\"\nundo = \"bin/migrate down\"\n"),
+              "step 'a' of stage 'production' runs 'bin/migrate' of the work tree");
+    EXPECT_TRUE(loadText(file(step + "\"./migrate up\"\n")).pipeline);
+    EXPECT_TRUE(loadText(file(step + "\"/opt/shop/migrate up\"\n")).diagnostics.empty());
+}
+
 TEST(StepRules, ChangeTheRulesDigest) {
     const std::string step = "[[stage.production.step]]\nname = \"a\"\nrun = \"true\"\n";
     const auto digest = [&](const std::string& rest) { return rulesDigest(*loadText(file(rest)).pipeline); };

@@ -288,7 +288,7 @@ TEST_F(BranchStage, AnEmptyBranchBeginsAsTheSeedAndGoesBackToNothing) {
     EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
     Tree expected = next_;
     expected["with \"quotes\" and more"] = file("yes\n");
-    EXPECT_EQ(difference(plain(committedTree(rig_, rig_.project(), "fresh/one")), expected), "");
+    EXPECT_EQ(difference(plain(committedTree(rig_.base(), rig_.project(), "fresh/one")), expected), "");
     EXPECT_EQ(difference(plain(readTree(rig_.driver()->held()->directory)), expected), "");
     EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
     EXPECT_FALSE(rig_.driver()->held());

@@ -32,7 +32,7 @@ class CommandStage : public testing::Test {
         for (const char* action : {"apply", "rollback", "status", "health"}) rig_.setList(action, {"deploy", action});
         rig_.onActivate = [this](const HostCommand& command) {
             const std::string action = told(command, "GRADUS_ACTION");
-            return broken_.contains(action) ? failing(broken_[action]) : deploy(rig_, command);
+            return broken_.contains(action) ? failing(broken_[action]) : deploy(rig_.base(), command);
         };
     }
 
@@ -91,7 +91,7 @@ TEST_F(CommandStage, TheRequestSaysAllOfItWhateverTheTitleHolds) {
             request = nlohmann::json::parse(read(told(command, "GRADUS_REQUEST")));
         for (const std::string& entry : command.environment) EXPECT_EQ(entry.find("reboot"), std::string::npos);
         for (const std::string& word : command.arguments) EXPECT_EQ(word.find("reboot"), std::string::npos);
-        return deploy(rig_, command);
+        return deploy(rig_.base(), command);
     };
     EXPECT_TRUE(rig_.driver()->apply(rig_.driver()->checkpoint(one)).applied);
     EXPECT_EQ(request["title"], "'; rm -rf / #\n$(reboot) \xef\xbf\xbd \"");
@@ -138,7 +138,7 @@ TEST_F(CommandStage, AFailedHealthIsTakenBackAndAskedAgain) {
     int asked = 0;
     rig_.onActivate = [&](const HostCommand& command) {
         if (told(command, "GRADUS_ACTION") == "health" && ++asked == 1) return failing(1);
-        return deploy(rig_, command);
+        return deploy(rig_.base(), command);
     };
     const ApplyOutcome outcome = rig_.driver()->apply(rig_.driver()->checkpoint(change()));
     EXPECT_FALSE(outcome.applied);
@@ -152,7 +152,7 @@ TEST_F(CommandStage, AnApplyThatTakesTooLongIsTakenBack) {
     fill();
     rig_.setNumber("timeout", 200);
     rig_.onActivate = [&](const HostCommand& command) {
-        if (told(command, "GRADUS_ACTION") != "apply") return deploy(rig_, command);
+        if (told(command, "GRADUS_ACTION") != "apply") return deploy(rig_.base(), command);
         HostCommand slow = command;
         slow.arguments = {"sleep", "60"};
         slow.grace = Milliseconds(100);
@@ -189,7 +189,7 @@ TEST_F(CommandStage, AHealthThatSaysNoAfterGoingBackIsAProblem) {
 TEST_F(CommandStage, AnApplyThatDoesNothingIsNotBelieved) {
     fill();
     rig_.onActivate = [&](const HostCommand& command) {
-        return told(command, "GRADUS_ACTION") == "apply" ? failing(0) : deploy(rig_, command);
+        return told(command, "GRADUS_ACTION") == "apply" ? failing(0) : deploy(rig_.base(), command);
     };
     const ApplyOutcome outcome = rig_.driver()->apply(rig_.driver()->checkpoint(change()));
     EXPECT_FALSE(outcome.applied);
@@ -218,8 +218,8 @@ class CommandStageKilled : public CommandStage {
         const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
         EXPECT_EQ(inChild([&] {
                       rig_.onActivate = [&](const HostCommand& command) -> HostOutcome {
-                          if (told(command, "GRADUS_ACTION") != "apply") return deploy(rig_, command);
-                          if (isDone) deploy(rig_, command);
+                          if (told(command, "GRADUS_ACTION") != "apply") return deploy(rig_.base(), command);
+                          if (isDone) deploy(rig_.base(), command);
                           if (!isDone) std::ofstream(rig_.target() / "half") << "written\n";
                           if (!isDone) fs::remove(rig_.base() / "state" / "deployed");
                           dieNow();
@@ -229,7 +229,9 @@ class CommandStageKilled : public CommandStage {
                   SIGKILL);
         const Observed seen = rig_.driver()->observe(checkpoint);
         if (seen == Observed::kAfter) {
+            rig_.activations.clear();
             EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+            EXPECT_EQ(actions().find("apply"), std::string::npos) << "what is there is not brought again";
             EXPECT_EQ(difference(plain(readTree(rig_.driver()->held()->directory)), next_), "");
         }
         EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);

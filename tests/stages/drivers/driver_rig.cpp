@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include <cstdio>
-#include <fstream>
 #include <stdexcept>
 
 namespace gradus::test {
@@ -29,31 +27,13 @@ HostOutcome success() {
 
 }  // namespace
 
-void run(const std::string& command) {
-    if (::system((command + " >/dev/null 2>&1").c_str()) != 0) throw std::runtime_error("failed: " + command);
-}
-
-std::string outputOf(const std::string& command) {
-    FILE* pipe = ::popen(command.c_str(), "r");
-    std::string text;
-    for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
-    if (pipe != nullptr) ::pclose(pipe);
-    return text;
-}
-
 DriverRig::DriverRig(std::string driver, bool withGit) : base_(freshBase()) {
-    // Whoever runs the tests, git is the same for all.
-    ::setenv("HOME", base_.c_str(), 1);
-    ::setenv("XDG_CONFIG_HOME", (base_ / "config").c_str(), 1);
-    ::setenv("GIT_CONFIG_NOSYSTEM", "1", 1);
-    fs::create_directories(project());
-    fs::create_directories(base_ / "state");
+    layOut(base_, withGit);
     objects_ = std::make_unique<Objects>(base_ / "state" / "objects", clock_);
     stage_.name = "staging";
     stage_.driver = std::move(driver);
     if (stage_.driver == "release-directory") setText("path", "../target");
     setNumber("keep", 5);
-    if (withGit) run("git init -q -b main '" + project().native() + "'");
 }
 
 DriverRig::~DriverRig() {
@@ -123,38 +103,6 @@ Tree DriverRig::world() const {
         if (path == "target/current" || path == "target/.gradus-target") tree[path].modified = 0;
     }
     return tree;
-}
-
-std::string told(const HostCommand& command, const std::string& name) {
-    for (const std::string& entry : command.environment)
-        if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-    return "";
-}
-
-HostOutcome deploy(const DriverRig& rig, const HostCommand& command) {
-    const std::string target = rig.target().native();
-    const std::string digest = (rig.base() / "state" / "deployed").native();
-    HostOutcome outcome = success();
-    const std::string action = told(command, "GRADUS_ACTION");
-    if (action == "status") outcome.out.head = outputOf("cat '" + digest + "' 2>/dev/null");
-    if (action != "apply" && action != "rollback") return outcome;
-    run("if test -e '" + target + "'; then chmod -R u+rwX '" + target + "'; fi; rm -rf '" + target + "' '" + digest +
-        "'");
-    const std::string tree = told(command, "GRADUS_TREE");
-    if (tree.empty()) return outcome;
-    run("cp -a '" + tree + "' '" + target + "'");
-    std::ofstream(digest) << told(command, "GRADUS_TREE_DIGEST") << "\n";
-    return outcome;
-}
-
-Tree committedTree(const DriverRig& rig, const fs::path& repository, const std::string& branch) {
-    const fs::path directory = rig.base() / "state" / "checked-out";
-    fs::remove_all(directory);
-    fs::create_directories(directory);
-    const std::string git = "git -c tar.umask=0022 -C '" + repository.native() + "' ";
-    if (outputOf(git + "rev-parse -q --verify 'refs/heads/" + branch + "'").empty()) return {};
-    run(git + "archive 'refs/heads/" + branch + "' | tar -x -p -C '" + directory.native() + "'");
-    return readTree(directory);
 }
 
 StageChange changeTo(DriverRig& rig, const Tree& before, const Tree& after) {

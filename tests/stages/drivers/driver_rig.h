@@ -8,7 +8,7 @@
 
 #include "stages/drivers/driver.h"
 #include "stages/drivers/target_lock.h"
-#include "tests/stages/changes/tree_rig.h"
+#include "tests/stages/drivers/target_scene.h"
 #include "tests/support/scratch.h"
 
 namespace gradus::test {
@@ -53,17 +53,6 @@ class DriverRig {
     Stage stage_;
     std::filesystem::path marker_;
 };
-
-void run(const std::string& command);
-std::string outputOf(const std::string& command);
-
-/// The value of a variable that a command is given.
-std::string told(const HostCommand& command, const std::string& name);
-/// Does what a command stage's commands should: the tree is at rig.target(), its digest in the state.
-HostOutcome deploy(const DriverRig& rig, const HostCommand& command);
-
-/// The tree of a branch, checked out by git itself; nothing where there is no such branch.
-Tree committedTree(const DriverRig& rig, const std::filesystem::path& repository, const std::string& branch);
 
 /// A change from what the driver holds (or the seed) to `after`.
 StageChange changeTo(DriverRig& rig, const Tree& before, const Tree& after);

@@ -2,15 +2,20 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 
+#include "plugins/host/mounts.h"
 #include "stages/sandbox/clone_user.h"
 #include "store/model/error.h"
 #include "tests/stages/sandbox/clone_fixture.h"
@@ -22,21 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 int shellOut(const std::string& script) { return ::system(script.c_str()); }
-
-TEST(CloneMounts, ReadsMountPointsWithTheirEscapes) {
-    const auto mounts = parseMounts(
-        "36 35 98:0 / / rw shared:1 - ext4 /dev/root rw\n"
-        "40 36 0:1 / /srv/a\\040b\\134c\\012d rw - tmpfs none rw\n"
-        "41 36 0:2 / /srv/x rw - tmpfs none rw\n"
-        "42 41 0:3 / /srv/x rw master:2 propagate_from:1 - xfs /dev/y rw\n"
-        "nonsense\n");
-    ASSERT_EQ(mounts.size(), 3U);
-    EXPECT_EQ(mounts[1].path, "/srv/a b\\c\nd");
-    EXPECT_EQ(mounts[2].type, "xfs") << "the topmost of two";
-    EXPECT_EQ(mountsBelow(mounts, "/srv").size(), 2U);
-    EXPECT_EQ(mountsBelow(mounts, "/srv/x").size(), 0U) << "the directory itself is not below itself";
-    EXPECT_EQ(mountsBelow(mounts, "/sr").size(), 0U);
-}
 
 TEST(CloneMounts, KnowsUsersByTheirLines) {
     const auto users = parseUsers("root:x:0:0:root:/root:/bin/bash\nann:x:1000:100::/home/ann:/bin/zsh\nodd\nx:y:z\n");
@@ -119,7 +109,7 @@ TEST_F(CloneOfMounts, AsAnOrdinaryUserAMountBelowIsRefusedByName) {
     CloneRequest request;
     request.project = request.directory = "/dev";  // it has mounts below it nearly everywhere
     request.environment = [](const std::string&) { return std::nullopt; };
-    const auto below = mountsBelow(hostMounts(), "/dev");
+    const auto below = mountsBelow(topmost(hostMounts()), "/dev");
     if (below.empty()) GTEST_SKIP() << "nothing is mounted below /dev";
     try {
         planClone(request);
@@ -232,16 +222,24 @@ TEST_F(CloneOfMounts, TheProjectCanLieOnAnOverlayButItsLayersCannot) {
     }
 }
 
+sockaddr_un socketAddress(const fs::path& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.native().copy(address.sun_path, sizeof address.sun_path - 1);
+    return address;
+}
+
+bool listenAt(int fd, const fs::path& path) {
+    const sockaddr_un address = socketAddress(path);
+    return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && ::listen(fd, 8) == 0 &&
+           ::chmod(path.c_str(), 0777) == 0;
+}
+
 /// A socket that is listened on.
 class Listener {
   public:
     explicit Listener(const fs::path& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        path.native().copy(address.sun_path, sizeof address.sun_path - 1);
-        EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0) << path;
-        EXPECT_EQ(::listen(fd_, 1), 0);
-        EXPECT_EQ(::chmod(path.c_str(), 0777), 0);
+        EXPECT_TRUE(listenAt(fd_, path)) << path;
     }
     ~Listener() { ::close(fd_); }
     Listener(const Listener&) = delete;
@@ -250,6 +248,44 @@ class Listener {
   private:
     int fd_;
 };
+
+/// The same by a process with a network of its own, whose sockets /proc/net/unix does not name.
+class ForeignListener {
+  public:
+    explicit ForeignListener(const fs::path& path) {
+        int pipe[2];
+        EXPECT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+        process_ = ::fork();
+        if (process_ == 0) {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            const bool up = ::unshare(CLONE_NEWNET) == 0 && listenAt(::socket(AF_UNIX, SOCK_STREAM, 0), path);
+            if (!up || ::write(pipe[1], "u", 1) != 1) ::_exit(1);
+            for (;;) ::pause();
+        }
+        ::close(pipe[1]);
+        char up = 0;
+        EXPECT_EQ(::read(pipe[0], &up, 1), 1) << path;
+        ::close(pipe[0]);
+    }
+    ~ForeignListener() {
+        ::kill(process_, SIGKILL);
+        ::waitpid(process_, nullptr, 0);
+    }
+    ForeignListener(const ForeignListener&) = delete;
+    ForeignListener& operator=(const ForeignListener&) = delete;
+
+  private:
+    pid_t process_ = -1;
+};
+
+/// A script that names each of the sockets that it can connect to.
+std::string reaching(const std::vector<fs::path>& sockets) {
+    std::string script = "for s in";
+    for (const fs::path& path : sockets) script += " '" + path.native() + "'";
+    return script +
+           "; do /usr/bin/python3 -c 'import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' $s "
+           "2>/dev/null && echo reached $s; done; echo done";
+}
 
 // NW5: neither outside of the project nor in it can a host's socket be spoken to.
 TEST_F(CloneOfMounts, SocketsOfTheHostCannotBeReached) {
@@ -264,13 +300,48 @@ TEST_F(CloneOfMounts, SocketsOfTheHostCannotBeReached) {
         return home.path() / ".nvm/s";
     }());
     const ClonePlan plan = planClone(home.request());
-    const std::string script = fmt::format(
-        "for s in {}/s {}/s ~/.nvm/s; do /usr/bin/python3 -c 'import socket,sys; "
-        "socket.socket(socket.AF_UNIX).connect(sys.argv[1])' $s 2>/dev/null && echo reached $s; done; echo done",
-        place.path().native(), home.project().native());
+    const std::string script = reaching({place.path() / "s", home.project() / "s", home.path() / ".nvm/s"});
     EXPECT_EQ(output(plan, script), "done\n");
     // The proof that the question can be answered otherwise.
     EXPECT_NE(onHost(plan.environment, "/", script, plan.identity).find("reached"), std::string::npos);
+}
+
+class SocketsElsewhere : public CloneOfMounts, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Views, SocketsElsewhere, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "System" : "Plain"; });
+
+// A container's view of its host's Docker: the socket was bound in another network, and is mounted where it is used.
+TEST_P(SocketsElsewhere, WhatAnotherNetworkListensOnCannotBeReachedEither) {
+    if (!isRoot()) GTEST_SKIP() << "only root can mount a socket somewhere else";
+    if (shellOut("command -v python3 >/dev/null") != 0) GTEST_SKIP() << "python3 is not installed";
+    const FakeHome home(someone());
+    const HostProject place(someone(), "/opt");
+    const HostProject hidden(someone(), "/run");
+    const auto file = [](const fs::path& path) {
+        std::ofstream{path};
+        return path;
+    };
+    const fs::path direct = place.path() / "direct";
+    const ForeignListener listening(direct);
+    const ForeignListener elsewhere(hidden.path() / "s");
+    const Listener own(hidden.path() / "own");
+    const std::string bind = "mount --bind " + hidden.path().native();
+    const fs::path mounted = file(place.path() / "mounted");
+    const fs::path inProject = file(home.project() / "mounted");
+    const fs::path directory = place.path() / "directory";
+    fs::create_directory(directory);
+    const Mounted one(mounted, bind + "/s");
+    const Mounted two(inProject, bind + "/s");
+    const Mounted three(directory, bind);
+    ASSERT_TRUE(one.isThere() && two.isThere() && three.isThere());
+    CloneRequest request = home.request();
+    request.system = GetParam();
+    const ClonePlan plan = planClone(request);
+    const std::vector<fs::path> sockets{direct, mounted, inProject, directory / "s", directory / "own"};
+    EXPECT_EQ(output(plan, reaching(sockets)), "done\n");
+    const std::string outside = onHost(plan.environment, "/", reaching(sockets), plan.identity);
+    for (const fs::path& socket : sockets)
+        EXPECT_NE(outside.find(socket.native() + "\n"), std::string::npos) << outside;
 }
 
 }  // namespace

@@ -1,0 +1,150 @@
+// What to tell of a promotion that ended, and what makes sense after it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pipeline/cli/climb_view.h"
+#include "pipeline/cli/envelope.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+using State = PromotionState;
+
+/// What a person can do about a stage that is stuck.
+std::string wayOut(const StageReport& report) {
+    const std::string id = promotionHandle(report.promotion.id);
+    const auto open = std::find_if(report.steps.begin(), report.steps.end(),
+                                   [](const StepRecord& step) { return isOpen(step.state); });
+    if (open != report.steps.end())
+        return fmt::format(
+            "stage {0} is closed. Look whether what {1} did is there, then say so: `gradus rollback {2} --done {1}` "
+            "undoes it with the rest, `gradus rollback {2} --not-done {1}` undoes only the rest",
+            report.promotion.stage, open->name, id);
+    return fmt::format(
+        "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
+        "hand, then `gradus adopt {0}`",
+        report.promotion.stage, id);
+}
+
+std::string bringMissing(const StageReport& report) {
+    return fmt::format("gradus promote {} --to {}", changeHandle(report.missing.front()), report.promotion.stage);
+}
+
+// What a failed check left is there to be looked at.
+std::vector<std::string> withReopen(const StageReport& report, std::vector<std::string> next) {
+    for (const CheckReport& check : report.before)
+        if (check.answer.isKept && check.answer.execution)
+            next.insert(next.begin(), "gradus reopen " + executionHandle(*check.answer.execution));
+    return next;
+}
+
+bool isAny(const StageReport& report, std::initializer_list<ConflictKind> kinds) {
+    return std::any_of(report.conflicts.begin(), report.conflicts.end(), [&](const Conflict& conflict) {
+        return std::find(kinds.begin(), kinds.end(), conflict.kind) != kinds.end();
+    });
+}
+
+/// A merge helps where the stage holds another tree, and nowhere else.
+std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTree) {
+    const std::string id = promotionHandle(report.promotion.id);
+    const std::string change = changeHandle(report.promotion.change);
+    if (!report.missing.empty()) return {bringMissing(report), "gradus retry " + id};
+    if (isAny(report, {ConflictKind::kNotCommitted, ConflictKind::kFiltered}))
+        return {"git status", "gradus retry " + id};
+    if (isAny(report, {ConflictKind::kForeign, ConflictKind::kShared, ConflictKind::kProtected}))
+        return {"gradus show " + change, "gradus why " + id};
+    // Onto the work tree it was to be put just now.
+    if (isWorkTree || !report.conflicts.empty()) return {"gradus diff " + change, "gradus retry " + id};
+    return {"gradus rebase " + change, "gradus diff " + change};
+}
+
+/// What opens the first closed gate that only a word opens; nothing: it opens by itself, or by another promotion.
+std::optional<std::string> wordThatOpens(const StageReport& report) {
+    const std::string change = changeHandle(report.promotion.change);
+    for (const GateAnswer& gate : report.gates ? report.gates->gates : std::vector<GateAnswer>{}) {
+        if (!isWaitedFor(gate)) continue;
+        if (gate.gate == Gate::kHalt) return "gradus resume";
+        if (gate.gate == Gate::kVeto) return "gradus unveto " + change;
+        if (gate.gate == Gate::kPin) return "gradus unpin " + report.promotion.stage;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Exit exitOf(const StageReport& report) {
+    if (report.fault) return faceOf(report.fault->code()).exit;
+    switch (report.promotion.state) {
+        case State::kPromoted:
+            return Exit::kOk;
+        case State::kRejected:
+            if (report.promotion.cause == Cause::kCancelled) return Exit::kDeclined;
+            return report.promotion.cause == Cause::kErrored ? Exit::kInfrastructure : Exit::kFailed;
+        case State::kRolledBack:
+            return Exit::kRestored;
+        case State::kStuck:
+            return Exit::kInfrastructure;
+        case State::kCancelled:
+            return Exit::kDeclined;
+        case State::kStale:
+        case State::kSuperseded:
+        case State::kExpired:
+            return Exit::kFailed;
+        default:
+            return Exit::kWaiting;
+    }
+}
+
+std::optional<Problem> problemOf(const StageReport& report) {
+    const Promotion& promotion = report.promotion;
+    if (report.succeeded()) return std::nullopt;
+    if (report.fault) {
+        Problem problem = problemOf(*report.fault);
+        problem.message =
+            fmt::format("{} did not enter {}: {}", changeHandle(promotion.change), promotion.stage, problem.message);
+        if (problem.hint.empty()) problem.hint = "put that right, then try again; stages above that have it keep it";
+        return problem;
+    }
+    Problem problem;
+    problem.code = std::string(nameOf(kPromotionStates, promotion.state));
+    problem.message = fmt::format("{} {} {}: {}{}", changeHandle(promotion.change),
+                                  promotion.undoes ? "was not taken back out of" : "did not enter", promotion.stage,
+                                  problem.code, report.reason.empty() ? "" : " (" + report.reason + ")");
+    problem.retryable = promotion.cause == Cause::kErrored || promotion.state == State::kWaiting;
+    if (promotion.state == State::kStuck) problem.hint = wayOut(report);
+    if (!report.missing.empty())
+        problem.hint = fmt::format("promote {} first: {}", changeHandle(report.missing.front()), bringMissing(report));
+    return problem;
+}
+
+std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree, const std::string& goal) {
+    const Promotion& promotion = report.promotion;
+    const std::string id = promotionHandle(promotion.id);
+    const std::string change = changeHandle(promotion.change);
+    const std::string goOn = fmt::format("gradus promote {} --to {}", change, goal.empty() ? promotion.stage : goal);
+    if (promotion.id == 0) return {"gradus status", goOn};
+    switch (promotion.state) {
+        case State::kPromoted:
+            return {"gradus status"};
+        case State::kRejected:
+            if (promotion.cause == Cause::kErrored) return {"gradus retry " + id, "gradus why " + id};
+            return withReopen(report, {"gradus logs " + id, "gradus show " + change});
+        case State::kStale:
+            return nextAfterStale(report, isWorkTree);
+        case State::kWaiting:
+            if (const auto word = wordThatOpens(report)) return {"gradus why " + id, *word, goOn};
+            if (report.gates && report.gates->asks())
+                return {"gradus why " + id, "gradus approve " + change + " --to " + promotion.stage, goOn};
+            return {"gradus why " + id, goOn};
+        case State::kVerifying:
+        case State::kSoaking:
+            return {"gradus rollback " + promotion.stage, "gradus why " + id};
+        default:
+            return {"gradus why " + id, "gradus logs " + id};
+    }
+}
+
+}  // namespace gradus

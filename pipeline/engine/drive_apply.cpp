@@ -1,0 +1,172 @@
+#include <algorithm>
+
+#include "pipeline/engine/command_mark.h"
+#include "pipeline/engine/drive.h"
+#include "pipeline/engine/ground.h"
+#include "store/model/error.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+std::size_t filesAmong(const ChangeSet& outputs) {
+    return static_cast<std::size_t>(std::ranges::count_if(outputs.changes(), [](const PathChange& change) {
+        return change.after && change.after->type != EntryType::kDirectory;
+    }));
+}
+
+}  // namespace
+
+Drive::Next Drive::lockTarget(const Footing& footing) {
+    if (!takesTarget()) return Next::kOn;
+    try {
+        lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                                 {.patience = parts_.targetPatience, .takeOver = false});
+    } catch (const Error& e) {
+        if (e.code() == ErrorCode::kBusy) return park(footing, e.what());
+        report_.fault = e;
+        return end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
+    }
+    return lookAgain(footing);
+}
+
+// Others may have been here while it was checked: what was proven is proven of the tree that was there then. Where only
+// what the change touches must be as it was, nothing else is read.
+Drive::Next Drive::lookAgain(const Footing& footing) {
+    const std::string freshness = stage_.policy.settings.text("freshness");
+    const bool isAllowed = freshness == "allow" && footing.held && target_->shown().has_value() &&
+                           target_->conflicts(stageChange(footing)).empty();
+    if (isAllowed || isAsItWas(footing)) return Next::kOn;
+    const std::string moved = "the stage moved after it was checked";
+    if (freshness == "exact") return end({{.to = State::kWaiting}, {.to = State::kStale, .reason = moved}});
+    park(footing, moved);
+    return Next::kAgain;
+}
+
+bool Drive::isAsItWas(const Footing& footing) const {
+    const auto now = heldNow();
+    if (now.has_value() != footing.held.has_value()) return false;
+    if (now) return now->digest == footing.held->digest;
+    return !isLive(footing) || seedOf(footing.change).digest == footing.base();
+}
+
+TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage) {
+    TargetClaim claim;
+    claim.store = parts.store.storeId();
+    claim.state = parts.state.root.native();
+    claim.project = project.root.native();
+    claim.stage = stage;
+    return claim;
+}
+
+// It runs, probes and undoes nothing beside a command that is still at it.
+void Drive::seizeTarget() {
+    lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
+                             {.patience = parts_.targetPatience, .takeOver = false});
+    const auto process =
+        CommandMark::stillRunning(commandMark(parts_.state, project_.root, stage_.name), parts_.targetPatience);
+    if (!process) return;
+    throw Error(ErrorCode::kBusy, "a command in {} still runs although the process that drove it is gone{}",
+                stage_.name, *process > 0 ? fmt::format(": process {}", *process) : "")
+        .hint("wait for it to end, or end it; then `gradus recover`");
+}
+
+TargetClaim Drive::claim() const {
+    TargetClaim claim = claimOf(project_, parts_, stage_.name);
+    claim.promotion = report_.promotion.id;
+    return claim;
+}
+
+// What decides what git runs or fetches is written on a person's word: who promotes it, or who approved it.
+bool Drive::isAnsweredFor(const Footing& footing) const {
+    if (promoter_.value_or(parts_.actor).kind == ActorKind::kPerson) return true;
+    const Decision decision = decideOn(factsOf(footing));
+    return std::any_of(decision.approvals.begin(), decision.approvals.end(),
+                       [](const ApprovalAnswer& approval) { return approval.counts; });
+}
+
+StageChange Drive::stageChange(const Footing& footing) const {
+    StageChange change;
+    change.promotion = report_.promotion.id;
+    change.changes = footing.changes;
+    if (footing.seed) {
+        change.seed = footing.seed->directory;
+        change.leftOut = footing.seed->leftOut;
+    }
+    change.outputs = outputs_;
+    change.title = footing.change.title.value_or("");
+    change.message = footing.change.message;
+    change.author = footing.change.author;
+    change.handle = fmt::format("{}.{}", changeHandle(footing.change.id), footing.change.revision);
+    if (isAnsweredFor(footing))
+        for (const PathChange& path : footing.changes.changes()) change.granted.push_back(path.path);
+    change.trailers = {{"Gradus-Change", change.handle}, {"Gradus-Promotion", promotionHandle(change.promotion)}};
+    return change;
+}
+
+Drive::Next Drive::apply(const Footing& footing) {
+    report_.gates = decideNow(footing);
+    if (report_.gates->step == NextStep::kSupersede)
+        return end(
+            {{.to = State::kWaiting}, {.to = State::kSuperseded, .reason = report_.gates->at(Gate::kQueue).reason}});
+    if (report_.gates->step != NextStep::kApply) return park(footing, closedGates(*report_.gates));
+    const std::vector<Approval> used = approvalsUsed(footing);
+    if (!takesTarget())
+        return end({{.to = State::kApplying, .cause = Cause::kPassed},
+                    {.to = State::kVerifying},
+                    {.to = State::kSoaking},
+                    {.to = State::kPromoted, .cause = Cause::kPassed}},
+                   used);
+    const StageChange change = stageChange(footing);
+    report_.conflicts = target_->conflicts(change);
+    if (!report_.conflicts.empty()) return endRefused(footing);
+    tidyTarget();
+    const Checkpoint checkpoint = target_->checkpoint(change);
+    const PromotionIntent intent{
+        target_->identity().canonical, parts_.objects.put(checkpoint.encode()), footing.tree(),
+        footing.held ? std::optional(footing.held->digest) : std::nullopt,
+        stage_.steps.empty() ? std::nullopt : std::optional(parts_.objects.put(encodeSteps(stage_.steps)))};
+    // The way back is on record before anything is touched: a crash in between must leave enough to undo.
+    end({{.to = State::kApplying, .cause = Cause::kPassed, .intent = intent}}, used);
+    report_.outputs = filesAmong(outputs_);
+    act(checkpoint);
+    return Next::kEnd;
+}
+
+void Drive::tidyTarget() {
+    std::vector<Checkpoint> needed;
+    const std::string target = target_->identity().canonical;
+    for (const Promotion& promotion : parts_.store.records().takeable(project_.id, stage_.name))
+        // What went into another target, by whatever driver, is nothing that this one could know.
+        if (promotion.target == target) needed.push_back(checkpointOf(promotion));
+    target_->tidy(needed);
+}
+
+void Drive::tidyIfPossible() {
+    try {
+        tidyTarget();
+    } catch (const Error& e) {
+        report_.notes.push_back(fmt::format("what it had prepared is cleared up by the next promotion: {}", e.what()));
+    }
+}
+
+void Drive::act(const Checkpoint& checkpoint) {
+    StepRunner steps = stepsFor(report_.promotion, checkpoint);
+    if (const auto trouble = steps.run(StepWhen::kBeforeSwitch, cancel_)) return leaveApplying(checkpoint, *trouble);
+    // Nor is the switch stopped half-way then.
+    if (steps.irreversible() != nullptr) target_ = parts_.driver(stage_, {});
+    ApplyOutcome outcome;
+    try {
+        outcome = target_->apply(checkpoint);
+    } catch (const Error& e) {
+        return rollBack(checkpoint, Cause::kErrored, e.what());
+    }
+    report_.notes.insert(report_.notes.end(), outcome.notes.begin(), outcome.notes.end());
+    report_.conflicts = outcome.conflicts;
+    if (outcome.applied) return finishApplying(checkpoint);
+    if (!outcome.failure.empty()) return rollBack(checkpoint, Cause::kFailed, outcome.failure);
+    rollBack(checkpoint, Cause::kErrored, conflictText(outcome.conflicts));
+}
+
+}  // namespace gradus

@@ -1,0 +1,80 @@
+#include "pipeline/engine/step_words.h"
+
+#include <algorithm>
+
+#include "pipeline/engine/person.h"
+#include "pipeline/engine/step_runner.h"
+#include "store/model/handle.h"
+
+namespace gradus {
+
+namespace {
+
+using State = StepState;
+
+/// A step that began, as it stands once a person's word about it counts.
+struct Begun {
+    const StepPlan* plan;
+    State state;
+};
+
+const StepWord* wordAbout(const std::string& step, const UndoWish& wish) {
+    const auto found = std::ranges::find(wish.words, step, &StepWord::step);
+    return found == wish.words.end() ? nullptr : &*found;
+}
+
+std::vector<Begun> begunSteps(const EngineParts& parts, const std::vector<StepPlan>& plans, std::int64_t promotion,
+                              const UndoWish& wish) {
+    std::vector<Begun> all;
+    for (const StepPlan& plan : plans) {
+        const auto record = parts.store.records().steps().find(promotion, plan.name);
+        if (!record) continue;
+        const StepWord* const word = wordAbout(plan.name, wish);
+        all.push_back({&plan, word == nullptr ? record->state : saidToBe(record->state, word->isDone)});
+    }
+    return all;
+}
+
+void requireDoubts(const EngineParts& parts, const std::vector<StepPlan>& plans, std::int64_t promotion,
+                   const UndoWish& wish) {
+    for (const StepWord& word : wish.words) {
+        if (std::ranges::find(plans, word.step, &StepPlan::name) == plans.end())
+            throw Error(ErrorCode::kNotFound, "{} has no step '{}'", promotionHandle(promotion), word.step)
+                .hint(fmt::format("see `gradus why {}`", promotionHandle(promotion)));
+        const auto record = parts.store.records().steps().find(promotion, word.step);
+        if (record && isOpen(record->state)) continue;
+        throw Error(ErrorCode::kNotAllowed, "there is no doubt about step '{}' of {}: it is {}", word.step,
+                    promotionHandle(promotion), record ? nameOf(kStepStates, record->state) : "not begun");
+    }
+}
+
+void requireNoneOpen(const std::vector<Begun>& steps, const std::string& id) {
+    const auto open =
+        std::ranges::find_if(steps, [](const Begun& step) { return needsAWord(step.state, step.plan->idempotence); });
+    if (open == steps.end()) return;
+    throw Error(ErrorCode::kNotAllowed, "{}, and it is not run twice", openText(open->plan->name, open->state, id))
+        .hint(fmt::format("look, then say so: gradus rollback {0} --done {1} if what it did is there (it is undone "
+                          "then), or gradus rollback {0} --not-done {1}",
+                          id, open->plan->name));
+}
+
+}  // namespace
+
+void requireStepsTakeable(const EngineParts& parts, const Promotion& promotion, const UndoWish& wish) {
+    const std::string id = promotionHandle(promotion.id);
+    if (wish.insist || !wish.words.empty()) requirePerson(parts.actor, "decide that");
+    const std::vector<StepPlan> plans = stepsOf(parts.objects, promotion);
+    requireDoubts(parts, plans, promotion.id, wish);
+    const auto steps = begunSteps(parts, plans, promotion.id, wish);
+    requireNoneOpen(steps, id);
+    const auto lasting = std::ranges::find_if(
+        steps, [](const Begun& step) { return step.plan->irreversible && mayBeThere(step.state); });
+    if (lasting == steps.end() || wish.insist) return;
+    throw Error(ErrorCode::kNotAllowed, "what step '{}' of {} did in {} cannot be undone, so it is not taken back",
+                lasting->plan->name, id, promotion.stage)
+        .hint(fmt::format("bring a change that mends it; or, if the rest is to go all the same: gradus rollback {} "
+                          "--insist REASON",
+                          id));
+}
+
+}  // namespace gradus
