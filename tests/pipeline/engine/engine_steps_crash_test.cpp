@@ -306,7 +306,8 @@ struct SlowScene : Scene {
         const std::string place = rig.outside().native();
         rig.moreRules = fmt::format(
             "[[stage.production.step]]\nname = \"slow\"\nidempotence = \"probe\"\n"
-            "run = [\"sh\", \"-c\", \"touch {0}/begun; until test -e {0}/end; do sleep 0.01; done; touch {0}/done\"]\n"
+            "run = [\"sh\", \"-c\", \"touch {0}/begun; while test -d {0} -a ! -e {0}/end; do sleep 0.01; done; touch "
+            "{0}/done\"]\n"
             "undo = [\"rm\", \"{0}/done\"]\nprobe = [\"sh\", \"-c\", \"echo asked >> {0}/asked; test -e {0}/done\"]\n",
             place);
     }
@@ -349,7 +350,8 @@ TEST_F(EngineStepsCrash, WhatAStepLeftInTheBackgroundKeepsNobodyFromRecovering) 
     const std::string place = scene.rig.outside().native();
     scene.rig.moreRules = fmt::format(
         "[[stage.production.step]]\nname = \"server\"\nidempotence = \"yes\"\n"
-        "run = [\"sh\", \"-c\", \"(touch {0}/begun; until test -e {0}/end; do sleep 0.01; done; touch {0}/done) "
+        "run = [\"sh\", \"-c\", \"(touch {0}/begun; while test -d {0} -a ! -e {0}/end; do sleep 0.01; done; touch "
+        "{0}/done) "
         ">/dev/null 2>&1 &\"]\n",
         place);
     scene.rig.close();
