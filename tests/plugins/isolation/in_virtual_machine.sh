@@ -25,6 +25,7 @@ packages=(
 # Only what concerns limits and groups: the rest of an ordinary user's suite does not change with who holds its limits.
 about_groups='Lifecycle.*:Limited.*:Mutants.*Group*:Probe.*:UnifiedMachine.AnOrdinary*:UnifiedMachine.Leaves*'
 about_manager='AskingForAScope.*:Probe.*:RealUserManager.*:UnifiedMachine.AnOrdinary*'
+about_pools='AheadOfItsSandbox.*:Isolation.*:Limited.*:Pooled.*:WorkspaceView.*'
 about_process='Input.*:Output.*:BareProcess.*:Limited.*:FilterInside.*-Limited.*Disk*:Limited.*Scratch*:FilterInside.Everyday*'
 about_trials='TrialTest.*:ChangeLayerTest.ShowsAnother*:ChangeLayerTest.Directories*-TrialTest.ADiskThatIsFull*'
 
@@ -33,8 +34,7 @@ suites() {
     grep -E "^(${GRADUS_VM_SUITES:-[a-z]+}) " <<TABLE
 root 0 $root_session 1200 - isolation_tests *
 user $user $session 1200 - isolation_tests *
-pooled 0 $root_session 1200 GRADUS_TEST_POOL=3 isolation_tests *
-waiting $user $session 1200 GRADUS_TEST_POOL=3 isolation_tests *
+pooled 0 $root_session 600 GRADUS_TEST_POOL=3 isolation_tests $about_pools
 delegated $user $delegated 600 - isolation_tests $about_groups
 manager 0 $root_session 300 - with_user_manager $about_manager
 process 0 $root_session 600 GRADUS_TEST_BACKEND=process isolation_tests $about_process
@@ -213,7 +213,6 @@ words() {
         root) echo root ;;
         user) echo 'an ordinary user' ;;
         pooled) echo 'root, jails that go from sandbox to sandbox' ;;
-        waiting) echo 'an ordinary user, such jails' ;;
         delegated) echo 'one with a part of the hierarchy' ;;
         manager) echo 'one with a systemd of its own' ;;
         process) echo 'root, the process backend' ;;
