@@ -10,6 +10,7 @@
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
+#include "store/paths.h"
 
 namespace gradus {
 
@@ -23,9 +24,8 @@ std::string nameOf(const Records& records, ActorId id) {
 }
 
 bool touches(const ChangeSet& changes, const std::string& path) {
-    return std::any_of(changes.changes().begin(), changes.changes().end(), [&](const PathChange& change) {
-        return change.path == path || change.path.starts_with(path + "/");
-    });
+    return std::any_of(changes.changes().begin(), changes.changes().end(),
+                       [&](const PathChange& change) { return isAtOrBelow(change.path, path); });
 }
 
 /// A check built the path, and the promotion brought it in.

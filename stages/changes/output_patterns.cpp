@@ -3,15 +3,11 @@
 #include <algorithm>
 
 #include "store/model/error.h"
+#include "store/paths.h"
 
 namespace gradus {
 
 namespace {
-
-bool isAtOrBelow(std::string_view path, std::string_view above) {
-    return above.empty() || path == above ||
-           (path.starts_with(above) && path.size() > above.size() && path[above.size()] == '/');
-}
 
 /// "web/dist" for "web/dist/**/*.js".
 std::string fixedPart(std::string_view pattern) {

@@ -14,6 +14,7 @@
 #include "store/model/error.h"
 #include "store/model/hex.h"
 #include "store/model/utf8.h"
+#include "store/paths.h"
 
 namespace gradus {
 
@@ -57,10 +58,6 @@ bool isDirectory(const std::optional<Entry>& entry) { return entry && entry->typ
 bool isDirectoryIn(const TreeRoot& root, const std::string& path) {
     const Place place = root.place(path);
     return place && sight(place.at(), place.name).isDirectory();
-}
-
-bool isAtOrBelow(std::string_view path, std::string_view above) {
-    return path == above || (path.starts_with(above) && path.size() > above.size() && path[above.size()] == '/');
 }
 
 std::vector<Conflict> inSubmodules(const GitEntries& entries, const std::string& prefix, const ChangeSet& changes) {

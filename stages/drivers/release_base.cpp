@@ -9,6 +9,7 @@
 
 #include "store/model/error.h"
 #include "store/model/utf8.h"
+#include "store/paths.h"
 
 namespace gradus {
 
@@ -17,10 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostShown = 5;
-
-bool isAtOrBelow(std::string_view path, std::string_view above) {
-    return path == above || (path.starts_with(above) && path.size() > above.size() && path[above.size()] == '/');
-}
 
 std::string_view lastOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 

@@ -7,6 +7,7 @@
 
 #include "stages/changes/tree_writer_beneath.h"
 #include "store/model/error.h"
+#include "store/paths.h"
 
 namespace gradus {
 
@@ -14,13 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool isBelow(std::string_view path, std::string_view above) {
-    return path.size() > above.size() && path.starts_with(above) && path[above.size()] == '/';
-}
-
-bool isWithin(const fs::path& path, const fs::path& above) {
-    return path == above || isBelow(path.native(), above.native());
-}
+bool isBelow(std::string_view path, std::string_view above) { return path != above && isAtOrBelow(path, above); }
 
 fs::path targetOf(const DriverContext& context) {
     const fs::path named = context.project / context.stage.settings.text("path");
@@ -63,7 +58,7 @@ FileDescriptor ReleaseLayout::open() const {
 }
 
 bool ReleaseLayout::isShared(std::string_view path) const {
-    return std::ranges::any_of(shared_, [&](const std::string& one) { return path == one || isBelow(path, one); });
+    return std::ranges::any_of(shared_, [&](std::string_view one) { return isAtOrBelow(path, one); });
 }
 
 bool ReleaseLayout::leadsToShared(std::string_view path) const {

@@ -39,8 +39,7 @@ class ReleaseShelf {
 
     /// Before a directory of that name is made: what has begun and is not finished can be thrown away.
     void begin(const std::string& id);
-    /// The release is whole and durable.
-    /// `outputs`: the paths among those that a check built.
+    /// The release is whole and durable. `outputs` are those of its paths that a check built.
     ReleaseHead finish(const std::string& id, const std::string& record, const Digest& manifest, std::int64_t made,
                        const std::vector<std::string>& outputs);
     /// `current` leads to it: it is one of the releases that are kept.

@@ -226,11 +226,13 @@ namespace {
 void addAllocated(int directory, int depth, std::set<std::pair<dev_t, ino_t>>& seen, std::uint64_t& bytes) {
     constexpr std::uint64_t kBlock = 512;
     for (const std::string& name : namesIn(directory)) {
-        const struct stat info = statBelow(directory, name);
+        struct stat info {};
+        if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
         const bool isNew = S_ISDIR(info.st_mode) || info.st_nlink < 2 || seen.insert({info.st_dev, info.st_ino}).second;
         if (isNew) bytes += static_cast<std::uint64_t>(info.st_blocks) * kBlock;
-        if (S_ISDIR(info.st_mode) && depth < kDeepest)
-            addAllocated(ReadDirectory(directory, name).get(), depth + 1, seen, bytes);
+        if (!S_ISDIR(info.st_mode) || depth == kDeepest) continue;
+        const FileDescriptor below(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (below) addAllocated(below.get(), depth + 1, seen, bytes);
     }
 }
 

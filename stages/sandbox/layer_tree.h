@@ -27,7 +27,8 @@ void copyTree(int source, int target, Tree tree = Tree::kOurs, const std::set<st
 /// are hard links to the layers', which nobody writes any more. Throws Error where they nest deeper than kDeepest.
 void mergeTrees(const std::vector<FileDescriptor>& layers, int target, FuseMarks fuse = FuseMarks::kFiles);
 
-/// Bytes allocated to what lies below, files of several names once.
+/// Bytes allocated to what lies below, files of several names once. Nothing is touched, and somebody may be writing:
+/// what vanishes meanwhile, or is closed to us, is not counted.
 std::uint64_t allocatedBelow(int directory);
 
 /// Deletes everything below `directory`, whatever its depth and modes; gives the bytes that were allocated. What cannot

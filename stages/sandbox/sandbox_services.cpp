@@ -10,6 +10,7 @@
 #include "stages/sandbox/sandboxes_inside.h"
 #include "store/model/canonical.h"
 #include "store/model/utf8.h"
+#include "store/paths.h"
 #include "store/privilege.h"
 
 namespace gradus {
@@ -30,11 +31,8 @@ fs::path targetOf(const ServiceRequest& service, const fs::path& project) {
 
 void refuseBadTarget(const ServiceRequest& service, const fs::path& target, const fs::path& project,
                      const fs::path& state) {
-    const auto within = [](const fs::path& path, const fs::path& directory) {
-        return path == directory || path.native().starts_with(directory.native() + "/");
-    };
-    if (within(project, target) || target == "/" || within(target, state) || within(state, target) ||
-        within(target, project / ".git"))
+    if (isWithin(project, target) || isWithin(target, state) || isWithin(state, target) ||
+        isWithin(target, project / ".git"))
         throw Error(ErrorCode::kNotAllowed, "service '{}' cannot have its data at {}", service.name,
                     printable(target.native()))
             .hint("name a directory of its own: data = \"data\"");

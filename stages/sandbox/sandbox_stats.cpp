@@ -1,9 +1,6 @@
 // What the command in a kept sandbox uses now, as the host sees it: works beside the one who runs it, with or without
 // control groups.
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -12,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "stages/sandbox/layer_entries.h"
+#include "stages/sandbox/layer_tree.h"
 #include "stages/sandbox/sandboxes_inside.h"
 
 namespace gradus {
@@ -95,22 +92,6 @@ std::uint64_t upSince(std::uint64_t startTicks) {
     return millis > started ? millis - started : 0;
 }
 
-// Without following anything; what vanishes meanwhile is not counted.
-std::uint64_t bytesBelow(int directory, int depth) {
-    constexpr std::uint64_t kBlock = 512;
-    std::uint64_t total = 0;
-    if (depth > 200) return 0;
-    for (const std::string& name : namesIn(directory)) {
-        struct stat info {};
-        if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-        total += static_cast<std::uint64_t>(info.st_blocks) * kBlock;
-        if (!S_ISDIR(info.st_mode)) continue;
-        const FileDescriptor below(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (below) total += bytesBelow(below.get(), depth + 1);
-    }
-    return total;
-}
-
 void addProcesses(SandboxStats& stats) {
     const auto all = allProcesses();
     const auto init = all.find(stats.init);
@@ -144,7 +125,7 @@ SandboxStats Sandboxes::stats(std::int64_t sandbox) {
         });
     if (!inside_->layers().isWhole(record.layer)) return stats;  // nothing was ever written to it
     for (const FileDescriptor& upper : inside_->layers().open(record.layer, Layers::Access::kBeside).uppers())
-        stats.diskBytes += bytesBelow(upper.get(), 0);
+        stats.diskBytes += allocatedBelow(upper.get());
     return stats;
 }
 

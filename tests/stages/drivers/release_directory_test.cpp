@@ -445,7 +445,7 @@ TEST_F(ReleaseAdoption, WhatCannotBeToldSafelyIsRefusedWithTheNextStep) {
 }
 
 TEST_F(ReleaseDirectory, ATargetInTheProjectOrAroundItIsRefused) {
-    for (const char* path : {".", "deploy", ".."}) {
+    for (const char* path : {".", "deploy", "..", "/"}) {
         rig_.setText("path", path);
         EXPECT_NE(whyNot([&] { rig_.driver(); }).find("lie in each other"), std::string::npos) << path;
     }

@@ -27,5 +27,13 @@ TEST_F(FilesTest, NoLinkThatIsCopiedLeadsOutOfTheCopy) {
               std::vector<std::string>{"alone" + why});
 }
 
+TEST_F(FilesTest, AFileOfSeveralNamesCountsOnce) {
+    const SandboxRecord kept = createKept();
+    exec(kept.id, "head -c 1000000 /dev/urandom > one; ln one two; mkdir d; ln one d/three; chmod 0 d");
+    EXPECT_GE(sandboxes().stats(kept.id).diskBytes, 1'000'000U);
+    EXPECT_LE(sandboxes().stats(kept.id).diskBytes, 1'100'000U);
+    EXPECT_EQ(exec(kept.id, "stat -c %a d"), "0\n") << "looking changes nothing";
+}
+
 }  // namespace
 }  // namespace gradus
