@@ -175,10 +175,16 @@ void RunningCommand::show(Stream stream, std::string_view piece) {
     write(stream, filtered ? (out ? out_ : err_).pass(piece) : std::string(piece));
 }
 
+// A reader who goes away, or a disk that is full, is no reason to end a command half-way and to lose its work.
 void RunningCommand::write(Stream stream, const std::string& text) {
-    Sink& sink = stream == Stream::kOut ? context_.host.out() : context_.host.err();
-    sink.write(text);
-    sink.flush();
+    if (unshown_) return;
+    try {
+        Sink& sink = stream == Stream::kOut ? context_.host.out() : context_.host.err();
+        sink.write(text);
+        sink.flush();
+    } catch (...) {
+        unshown_ = std::current_exception();
+    }
 }
 
 void RunningCommand::finish(const ExecutionReport& report) {
@@ -196,6 +202,7 @@ void RunningCommand::finish(const ExecutionReport& report) {
 }
 
 Result RunningCommand::interrupted(Result result) const {
+    if (unshown_) std::rethrow_exception(unshown_);
     if (interrupt_.signal() != 0) result.exit = passedThrough(kShellsSignalBase + interrupt_.signal());
     return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <vector>
 
 #include "pipeline/cli/context.h"
@@ -30,7 +31,8 @@ class RunningCommand {
     /// After the run: the last of the output, then how it ended where its exit code does not say it, then notes.
     void finish(const ExecutionReport& report);
     std::stop_token stop() const { return interrupt_.token(); }
-    /// `result` as it is, unless a signal ended the run.
+    /// `result` as it is, unless a signal ended the run. Throws what kept the output from being shown: by now what the
+    /// command did is safe.
     Result interrupted(Result result) const;
 
   private:
@@ -44,6 +46,7 @@ class RunningCommand {
     TerminalFilter out_;
     TerminalFilter err_;
     Interrupt interrupt_;
+    std::exception_ptr unshown_;
 };
 
 }  // namespace gradus

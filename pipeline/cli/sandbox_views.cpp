@@ -143,8 +143,13 @@ std::string sideEffectsText(const SideEffects& effects) {
         parts.push_back(
             fmt::format("left {} running, now ended", listed(effects.leftoverProcesses, effects.leftoverCount)));
     std::vector<std::string> names;
-    for (const AllowedConnection& one : effects.networkAllowed) names.push_back(destinationText(one.host, one.port));
+    for (const AllowedConnection& one : effects.networkAllowed)
+        if (one.connections > 0) names.push_back(destinationText(one.host, one.port));
     if (!names.empty()) parts.push_back("connected to " + listed(names, names.size()));
+    names.clear();
+    for (const AllowedConnection& one : effects.networkAllowed)
+        if (one.connections == 0) names.push_back(destinationText(one.host, one.port));
+    if (!names.empty()) parts.push_back("could not reach " + listed(names, names.size()));
     names.clear();
     for (const RefusedConnection& one : effects.networkDenied)
         names.push_back(destinationText(one.host, one.port) +

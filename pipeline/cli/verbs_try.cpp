@@ -73,6 +73,9 @@ void distrusted(const Context& context, TryRequest& request) {
     for (const char* option : {"keep", "apply", "promote"})
         if (context.arguments.flag(option))
             throw usageError("try", fmt::format("--untrusted discards everything, so --{} means nothing", option));
+    if (context.arguments.flag("system"))
+        throw usageError("try",
+                         "in a copy of the system a command is root: --untrusted and --system exclude each other");
     for (const char* option : {"name", "commit", "env"})
         if (!context.arguments.values(option).empty())
             throw usageError("try", fmt::format("--untrusted shows nothing of yours, so --{} means nothing", option));

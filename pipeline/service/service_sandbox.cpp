@@ -28,11 +28,22 @@ std::string_view rulesRemark(const ProjectRules& rules) {
     return {};
 }
 
+/// The same with a number, where another has it.
+std::string freeName(const std::string& wanted, const std::vector<SandboxView>& all) {
+    std::string name = wanted;
+    const auto isTaken = [&] {
+        return std::any_of(all.begin(), all.end(), [&](const SandboxView& view) { return view.record.name == name; });
+    };
+    for (int number = 2; isTaken(); ++number) name = fmt::format("{}-{}", wanted, number);
+    return name;
+}
+
 // Nothing of the project goes in, and what it costs to be sure is no matter.
 void distrust(TryRequest& request) {
     request.untrusted = true;
     request.afterwards = Afterwards::kDiscard;
     request.command.strongest = true;
+    request.command.system = false;  // there it would be root
     request.command.services.clear();
     request.command.remarks.clear();
     if (request.command.network != Network::kNone || !request.command.without.empty())
@@ -161,9 +172,8 @@ SandboxRecord Service::reopen(const std::string& execution, const std::optional<
         throw Error(ErrorCode::kNotFound, "nothing was kept of {}", execution)
             .hint("before checks that said no are kept, the newest eight, as long as the policy's `keep-failed` says");
     const fs::path project = sandboxes().view(left->id).project;
-    return sandboxes()
-        .fork(left->id, 1, {name.value_or("reopened-" + execution)}, {}, sandboxLifetime(project))
-        .front();
+    const std::string called = name ? *name : freeName("reopened-" + execution, sandboxes().list(std::nullopt));
+    return sandboxes().fork(left->id, 1, {called}, {}, sandboxLifetime(project)).front();
 }
 
 std::vector<SandboxView> Service::keptSandboxes(const std::optional<fs::path>& project) {

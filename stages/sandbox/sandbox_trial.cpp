@@ -38,6 +38,7 @@ class EmptyRoom {
 };
 
 void seeNothing(CloneRequest& clone, const EmptyRoom& room) {
+    clone.hiddenPaths.push_back(clone.project);
     clone.project = room.path();
     clone.directory = room.path();
     clone.environment = [](const std::string&) { return std::optional<std::string>(); };

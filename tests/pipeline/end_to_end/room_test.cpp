@@ -238,7 +238,35 @@ TEST_P(Room, AnUntrustedCommandSeesNothing) {
     EXPECT_TRUE(has(gradus({"sandbox", "list"}).out, "no kept sandbox")) << "always discarded";
     EXPECT_EQ(fingerprint(), before);
     EXPECT_EQ(gradus({"try", "--untrusted", "--keep", "--", "true"}).exit, 2);
+    EXPECT_EQ(gradus({"try", "--untrusted", "--system", "--", "true"}).exit, 2);
     EXPECT_NE(gradus({"try", "--untrusted", "--network", "host", "--", "true"}).exit, 0);
+}
+
+TEST_P(Room, AnUntrustedCommandDoesNotSeeTheProjectWhereverItLies) {
+    const std::filesystem::path elsewhere = "/var/tmp/gradus-room-" + std::to_string(::getpid());
+    std::filesystem::create_directory(elsewhere);
+    writeBytes(elsewhere / "secret", "hush\n");
+    if (GetParam() == As::kOrdinaryUser) start({"chown", "-R", "41235", elsewhere.native()})->wait();
+    const std::string secret = (elsewhere / "secret").native();
+    EXPECT_EQ(gradus({"-C", elsewhere.native(), "try", "--discard", "--", "cat", secret}).out, "hush\n");
+    const Ended ended = gradus({"-C", elsewhere.native(), "try", "--untrusted", "--", "cat", secret});
+    std::filesystem::remove_all(elsewhere);
+    EXPECT_EQ(ended.exit, 1) << ended.err;
+    EXPECT_EQ(ended.out, "");
+}
+
+// Whoever reads its output may go away; what the command did is kept all the same.
+TEST_P(Room, WorkIsKeptWhereItsOutputIsNot) {
+    for (const char* reader : {"| head -n 1", "> /dev/full"}) {
+        const std::string name = std::string("kept-") + (*reader == '|' ? "pipe" : "full");
+        startCommand(
+            {"sh", "-c",
+             fmt::format("'{}' try --name {} -- sh -c 'echo work > done; for i in 1 2 3; do echo $i; sleep 0.2; "
+                         "done; echo end >> done' {}",
+                         GRADUS_PROGRAM, name, reader)})
+            ->wait();
+        EXPECT_EQ(gradus({"sandbox", "exec", name, "--", "cat", "done"}).out, "work\nend\n") << reader;
+    }
 }
 
 constexpr std::string_view kFailing = R"([pipeline]

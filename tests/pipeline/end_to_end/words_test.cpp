@@ -352,14 +352,15 @@ TEST_P(StrangerStops, ACancelledPromotionThatWasRestoredSaysSo) {
 
 TEST_P(StrangerStops, ASecondInterruptSaysWhatIsLeft) {
     rules("\"local\", \"production\"",
-          release(fmt::format("activate = [\"sh\", \"-c\", \"test -e {0} && exec sleep 20; exit 0\"]\n",
+          release(fmt::format("activate = [\"sh\", \"-c\", \"test -e {0} && exec sleep 5; exit 0\"]\n",
                               (scratch / "slow").native())));
     ASSERT_EQ(gradus({"promote", changed("echo first > app.txt")}).exit, 0);
     const std::string change = changed("echo v2 > app.txt");
     shell("touch '" + (scratch / "slow").native() + "'");
     const auto running = startCommand({GRADUS_PROGRAM, "promote", change});
     awaitState("p4", "applying");
-    // The first one is heard: it goes back, which takes as long. The second ends it there.
+    // The first one is heard: it goes back, which takes as long. The second ends it there, and what it started goes on:
+    // whoever recovers waits for that.
     running->send(SIGINT);
     ::usleep(500'000);
     running->send(SIGINT);
