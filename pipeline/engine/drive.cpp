@@ -26,6 +26,11 @@ constexpr std::uint64_t kMostCheckpoint = std::uint64_t{256} << 20;
 constexpr int kMostLooks = 200;
 constexpr Milliseconds kBetweenLooks{10};
 
+Checkpoint readCheckpoint(const Objects& objects, const Promotion& promotion) {
+    if (!promotion.checkpoint) throw Error(ErrorCode::kDamaged, "promotion p{} has no checkpoint", promotion.id);
+    return Checkpoint::decode(objects.readAll(*promotion.checkpoint, kMostCheckpoint));
+}
+
 bool isAlive(const std::optional<pid_t>& process) { return process && (::kill(*process, 0) == 0 || errno == EPERM); }
 
 }  // namespace
@@ -190,9 +195,17 @@ std::optional<StageReport> Drive::goOnWaiting(std::int64_t change) {
     return climbUp(change);
 }
 
-Checkpoint Drive::checkpointOf(const Promotion& promotion) const {
-    if (!promotion.checkpoint) throw Error(ErrorCode::kDamaged, "promotion p{} has no checkpoint", promotion.id);
-    return Checkpoint::decode(parts_.objects.readAll(*promotion.checkpoint, kMostCheckpoint));
+Checkpoint Drive::checkpointOf(const Promotion& promotion) const { return readCheckpoint(parts_.objects, promotion); }
+
+void requireWayBack(const StageDriver& target, const Objects& objects, const Promotion& promotion) {
+    const std::vector<std::string> lost = target.lost(readCheckpoint(objects, promotion));
+    if (lost.empty()) return;
+    throw Error(ErrorCode::kNotAllowed, "{} cannot be taken back, and nothing was touched: {}{}",
+                promotionHandle(promotion.id), lost.front(),
+                lost.size() > 1 ? fmt::format(", and {} more", lost.size() - 1) : "")
+        .hint(
+            "what was there before it is not whole any more: promote what the stage should hold, or put that right "
+            "first");
 }
 
 Evidence evidenceFor(const Records& records, const Promotion& promotion, const Digest& rules) {

@@ -38,6 +38,8 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
 Evidence evidenceFor(const Records& records, const Promotion& promotion, const Digest& rules);
 
 /// Who takes the target of a stage; for no promotion yet.
+/// Throws Error(kNotAllowed) where the target does not have any more what taking it back would bring back.
+void requireWayBack(const StageDriver& target, const Objects& objects, const Promotion& promotion);
 TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage);
 
 /// Whoever holds an flock on this file drives the promotion.
@@ -145,6 +147,7 @@ class Drive {
     bool isAsItWas(const Footing& footing) const;
     void tidyTarget();
     void tidyIfPossible();
+    bool isLeftToAPerson();
     void act(const Checkpoint& checkpoint);
     /// The steps of `promotion`, driven by this one.
     StepRunner stepsFor(const Promotion& promotion, const Checkpoint& checkpoint);

@@ -154,6 +154,7 @@ StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>
     report_.promotion.id = promotion.id;
     StepRunner steps = stepsFor(promotion, checkpoint);
     hear(steps, promotion, wish);
+    requireWayBack(*target_, parts_.objects, promotion);
     report_.promotion = {};
     const PromotionIntent intent{target_->identity().canonical, *promotion.checkpoint,
                                  promotion.tree.value_or(Digest{}), holds.tree};
@@ -240,7 +241,20 @@ void Drive::goOn(const Promotion& promotion) {
     if (promotion.state == State::kApplying) return goOnApplying(checkpoint, gone);
     if (target_->observe(checkpoint) != StageDriver::Observed::kAfter)
         return rollBack(checkpoint, Cause::kErrored, gone);
+    if (isLeftToAPerson()) return;
     judgeAfter(checkpoint, lookAfter());
+}
+
+// A check that said no once is not made good by looking again until it says yes: whoever may decide does.
+bool Drive::isLeftToAPerson() {
+    if (stage_.policy.settings.text("rollback") != "manual" || parts_.actor.kind == ActorKind::kPerson) return false;
+    const auto results = parts_.store.records().checkResults(report_.promotion.id);
+    const auto no = std::find_if(results.begin(), results.end(), [](const CheckResult& result) {
+        return result.phase == CheckPhase::kAfter && result.verdict == Cause::kFailed;
+    });
+    if (no == results.end()) return false;
+    report_.reason = fmt::format("{} said no; the policy leaves it to a person", no->check);
+    return true;
 }
 
 }  // namespace gradus

@@ -192,7 +192,10 @@ void Engine::requireTakeable(const Promotion& promotion, const UndoWish& wish) c
     const Records& records = parts_.store.records();
     requireStanding(records, records.stageState(project_.id, promotion.stage), promotion);
     const bool isAWayBack = promotion.state == State::kStuck && promotion.undoes;
-    requireStepsTakeable(parts_, isAWayBack ? promotionOf(records, *promotion.undoes) : promotion, wish);
+    const Promotion taken = isAWayBack ? promotionOf(records, *promotion.undoes) : promotion;
+    requireStepsTakeable(parts_, taken, wish);
+    if (promotion.state == State::kPromoted && taken.checkpoint)
+        requireWayBack(*parts_.driver(stageNamed(project_, promotion.stage), {}), parts_.objects, taken);
 }
 
 std::optional<HeldTree> Engine::heldIn(const std::string& stage) const {

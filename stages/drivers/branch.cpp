@@ -360,6 +360,13 @@ StageDriver::Observed BranchDriver::observe(const Checkpoint& checkpoint) const 
     return isHere ? Observed::kAfter : Observed::kBefore;
 }
 
+std::vector<std::string> BranchDriver::lost(const Checkpoint& checkpoint) const {
+    const BranchStep step = BranchStep::decode(checkpoint);
+    if (local_.holds(step.commit) || local_.tip() == step.parent) return {};
+    return {fmt::format("branch '{}' has {} no more: somebody has moved or deleted it", branch_,
+                        step.commit.substr(0, 12))};
+}
+
 RollbackOutcome BranchDriver::rollback(const Checkpoint& checkpoint) {
     const BranchStep step = BranchStep::decode(checkpoint);
     RollbackOutcome outcome;

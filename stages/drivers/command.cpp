@@ -210,6 +210,9 @@ bool CommandDriver::isForeign(const CommandStep& step, RollbackOutcome& outcome)
 
 bool CommandDriver::bringBack(const CommandStep& step, RollbackOutcome& outcome) {
     if (isForeign(step, outcome)) return false;
+    // Never with a tree that is not there, or not what it was.
+    outcome.problems = copies_.lost(step.copies);
+    if (!outcome.problems.empty()) return false;
     const ReleaseStep copy = copyOf(step);
     shelf_.setActivation({true, copy.id});
     const std::string failure = bring(requestOf(step, true), outcome.log);

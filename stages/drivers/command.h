@@ -30,6 +30,9 @@ class CommandDriver final : public StageDriver {
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
     Observed observe(const Checkpoint& checkpoint) const override;
+    std::vector<std::string> lost(const Checkpoint& checkpoint) const override {
+        return copies_.lost(CommandStep::decode(checkpoint).copies);
+    }
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
     std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
     void tidy(const std::vector<Checkpoint>& needed) override;

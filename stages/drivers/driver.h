@@ -144,7 +144,11 @@ class StageDriver {
     /// Reads only.
     virtual Observed observe(const Checkpoint& checkpoint) const = 0;
 
-    /// Back to the checkpoint: needs no network and asks nobody.
+    /// Why rollback() could not bring back what was there, as sentences. Reads only.
+    virtual std::vector<std::string> lost(const Checkpoint& /*checkpoint*/) const { return {}; }
+
+    /// Back to the checkpoint: needs no network and asks nobody. What the stage shows is let go of only once what comes
+    /// back is seen to be whole.
     virtual RollbackOutcome rollback(const Checkpoint& checkpoint) = 0;
 
     /// The tree that the target shows after apply(), for the record. Nothing: only reading all of it would tell.

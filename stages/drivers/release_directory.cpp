@@ -301,11 +301,35 @@ StageDriver::Observed ReleaseDirectoryDriver::observe(const Checkpoint& checkpoi
     return isAfter ? Observed::kAfter : Observed::kBefore;
 }
 
+std::vector<std::string> ReleaseDirectoryDriver::lost(const Checkpoint& checkpoint) const {
+    const ReleaseStep step = ReleaseStep::decode(checkpoint);
+    std::vector<std::string> reasons = goneOf(step);
+    if (!step.previousLink || !reasons.empty()) return reasons;
+    const auto head = shelf_.head(step.previous);
+    const auto departures =
+        departuresOf(layout_, shelf_.record(*head), layout_.release(step.previous), Scrutiny::kTouched);
+    for (const Departure& departure : departures.changed)
+        reasons.push_back(fmt::format("{}/{}: {}", layout_.release(step.previous).native(), printable(departure.path),
+                                      departure.reason));
+    return reasons;
+}
+
+/// A way back that leads nowhere is not taken.
+std::vector<std::string> ReleaseDirectoryDriver::goneOf(const ReleaseStep& step) const {
+    if (!step.previousLink) return {};
+    const fs::path release = layout_.release(step.previous);
+    if (shelf_.head(step.previous) && fs::is_directory(fs::symlink_status(release))) return {};
+    return {fmt::format("{} is gone, or the record of it", release.native())};
+}
+
 RollbackOutcome ReleaseDirectoryDriver::rollback(const Checkpoint& checkpoint) {
     const ReleaseStep step = ReleaseStep::decode(checkpoint);
     RollbackOutcome outcome;
-    if (!switchBack(step, outcome)) return outcome;
+    outcome.problems = goneOf(step);
+    if (!outcome.problems.empty() || !switchBack(step, outcome)) return outcome;
     if (step.previousLink) verifyPrevious(step, outcome);
+    // Two that are not whole are worse than one.
+    if (!outcome.problems.empty()) return outcome;
     drop(step.id, outcome.kept);
     if (!step.previousLink) clearMade(outcome.kept);
     if (!step.previousLink && outcome.kept.empty()) removeTarget();
@@ -342,10 +366,6 @@ bool ReleaseDirectoryDriver::switchBack(const ReleaseStep& step, RollbackOutcome
 void ReleaseDirectoryDriver::verifyPrevious(const ReleaseStep& step, RollbackOutcome& outcome) const {
     const fs::path release = layout_.release(step.previous);
     const auto head = shelf_.head(step.previous);
-    if (!head || !fs::is_directory(fs::symlink_status(release))) {
-        outcome.problems.push_back(fmt::format("{} is gone, or the record of it", release.native()));
-        return;
-    }
     const Departures departures = departuresOf(layout_, shelf_.record(*head), release, Scrutiny::kBytes);
     for (const Departure& departure : departures.changed)
         outcome.problems.push_back(

@@ -42,6 +42,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
     Observed observe(const Checkpoint& checkpoint) const override;
+    std::vector<std::string> lost(const Checkpoint& checkpoint) const override;
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
     std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
     std::vector<Kept> departed(const Checkpoint& checkpoint) const override;
@@ -53,6 +54,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
         ReleaseHead head;
     };
     std::optional<Current> current() const;
+    std::vector<std::string> goneOf(const ReleaseStep& step) const;
     std::vector<std::string> strangers() const;
     void requireUntouched() const;
     HeldTree adoptLinked(int root);

@@ -193,6 +193,28 @@ TEST_P(Promote, ARollbackOfAStageBringsBackWhatItHeldBefore) {
     expectWhole();
 }
 
+// A way back that leads nowhere is not taken: what runs stays.
+TEST_P(Promote, ARollbackToWhatIsGoneOrDamagedIsRefusedBeforeAnythingIsTouched) {
+    given();
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt"), "--to", "staging"}).exit, 0);
+    const auto old = std::filesystem::canonical(staging / "current");
+    ASSERT_EQ(gradus({"promote", changed("echo v3 > app.txt"), "--to", "staging"}).exit, 0);
+    const auto refused = [&] {
+        EXPECT_EQ(gradus({"rollback", "staging", "--dry-run"}).exit, 4);
+        const Ended ended = gradus({"rollback", "staging"});
+        EXPECT_EQ(ended.exit, 4) << ended.out << ended.err;
+        EXPECT_TRUE(has(ended.err, "nothing was touched")) << ended.err;
+        EXPECT_EQ(bytesOf(staging / "current/app.txt"), "v3\n");
+    };
+    shell("echo other > '" + (old / "app.txt").native() + "'");
+    refused();
+    std::filesystem::remove_all(old);
+    refused();
+    EXPECT_EQ(gradus({"promote", changed("echo v4 > app.txt"), "--to", "staging"}).exit, 0);
+    EXPECT_EQ(bytesOf(staging / "current/app.txt"), "v4\n");
+    expectWhole();
+}
+
 TEST_P(Promote, WithoutAFileApplyWritesIntoTheWorkTree) {
     repository();
     const std::string sandbox = sandboxWith("echo v2 > app.txt");

@@ -217,6 +217,23 @@ TEST_F(EngineTest, WhenThePolicySaysSoAPersonTakesItBack) {
     rig.expectWhole();
 }
 
+TEST_F(EngineTest, ANoThatIsLeftToAPersonIsNotForgottenByAnAgent) {
+    rig.rollback = "manual";
+    bool isWell = false;
+    rig.answers.after = [&](const std::string& stage) {
+        return stage == "production" && !isWell ? Cause::kFailed : Cause::kPassed;
+    };
+    rig.promote(rig.submit(sampleAfter()));
+    isWell = true;
+    rig.actor = {ActorKind::kAgent, "bot"};
+    rig.engine()->recover(rig.progress, {});
+    EXPECT_EQ(rig.promotions().back().state, S::kVerifying);
+    rig.actor = {ActorKind::kPerson, "ada"};
+    rig.engine()->recover(rig.progress, {});
+    EXPECT_EQ(rig.promotions().back().state, S::kPromoted);
+    rig.expectWhole();
+}
+
 TEST_F(EngineTest, ItSoaksAsLongAsItsChecksGoOnPassing) {
     rig.soak = Milliseconds(20'000);
     int looks = 0;
