@@ -83,8 +83,7 @@ class Rig {
         };
         Climb climb;
         cost.whole = microseconds([&] { climb = engine.promote(change, to, progress, {}); }) / 1000;
-        if (!climb.succeeded())
-            throw Error(ErrorCode::kInfrastructure, "not promoted: {}", climb.stages.back().reason);
+        if (!climb.succeeded()) throw Error(ErrorCode::kInfrastructure, "not promoted: {}", climb.stages.back().reason);
         return cost;
     }
     /// On record in the store that it promotes with.
