@@ -56,12 +56,14 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 // What git would commit if everything were added now; and what was taken out of the index and is ignored since: git
-// calls it deleted, while it is there, and we compare it.
+// calls it deleted, while it is there, and we compare it. The copy is as old as the index: git doubts files that are
+// not older than that.
 std::map<std::string, char> gitSays(const fs::path& project) {
-    const std::string text = shell(project,
-                                   "cp .git/index .git/copy; export GIT_INDEX_FILE=.git/copy; git add -A 2>/dev/null; "
-                                   "git diff --cached --no-renames --name-status -z HEAD; printf '=\\0'; "
-                                   "git ls-files -z --others --ignored --exclude-standard");
+    const std::string text =
+        shell(project,
+              "cp -p .git/index .git/copy; export GIT_INDEX_FILE=.git/copy; git add -A 2>/dev/null; "
+              "git diff --cached --no-renames --name-status -z HEAD; printf '=\\0'; "
+              "git ls-files -z --others --ignored --exclude-standard");
     std::map<std::string, char> said;
     const std::vector<std::string> all = words(text);
     std::size_t i = 0;
