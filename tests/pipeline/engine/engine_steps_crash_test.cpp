@@ -37,6 +37,15 @@ struct Scene {
         };
     }
 
+    /// Promotes in a process that is killed when its first command has run and nobody has recorded it.
+    int dieAfterTheFirstCommand() {
+        rig.close();
+        return inChild([&] {
+            rig.ran = [] { dieNow(); };
+            rig.engine()->promote(change, "production", rig.progress, {});
+        });
+    }
+
     EngineRig rig;
     StepsWorld world{rig};
     Tree before;
@@ -161,14 +170,7 @@ TEST_F(EngineStepsCrash, WhatSaidNoGoesBackWhoeverComesAfter) {
 TEST_F(EngineStepsCrash, APersonsWordFreesWhatIsStuck) {
     for (const bool isDone : {true, false}) {
         Scene scene("no", Cause::kPassed);
-        // The end of the first command: it ran, and nobody recorded it.
-        scene.rig.close();
-        ASSERT_EQ(inChild([&] {
-                      scene.rig.ran = [] { dieNow(); };
-                      scene.rig.engine()->promote(scene.change, "production", scene.rig.progress, {});
-                  }),
-                  SIGKILL);
-        scene.rig.ran = nullptr;
+        ASSERT_EQ(scene.dieAfterTheFirstCommand(), SIGKILL);
         scene.rig.engine()->recover(scene.rig.progress, {});
         const Promotion stuck = last(scene);
         ASSERT_EQ(stuck.state, S::kStuck);
@@ -287,13 +289,7 @@ TEST_F(EngineStepsCrash, AProbeThatCannotTellHasNotSaidNo) {
         scene.rig.moreRules = scene.world.step(
             "a",
             fmt::format("{}idempotence = \"probe\"\nprobe = [\"sh\", \"-c\", \"{}\"]\n", scene.world.undo(), probe));
-        scene.rig.close();
-        ASSERT_EQ(inChild([&] {
-                      scene.rig.ran = [] { dieNow(); };
-                      scene.rig.engine()->promote(scene.change, "production", scene.rig.progress, {});
-                  }),
-                  SIGKILL);
-        scene.rig.ran = nullptr;
+        ASSERT_EQ(scene.dieAfterTheFirstCommand(), SIGKILL);
         scene.rig.engine()->recover(scene.rig.progress, {});
         EXPECT_EQ(last(scene).state, S::kStuck) << probe;
         EXPECT_EQ(scene.world.count("undo a"), 0U) << probe;
@@ -311,6 +307,10 @@ struct SlowScene : Scene {
             "undo = [\"rm\", \"{0}/done\"]\nprobe = [\"sh\", \"-c\", \"echo asked >> {0}/asked; test -e {0}/done\"]\n",
             place);
     }
+    void await(const std::string& name) const {
+        for (int i = 0; i < 10'000 && !std::filesystem::exists(rig.outside() / name); ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
     bool has(const std::string& name) const { return std::filesystem::exists(rig.outside() / name); }
     void put(const std::string& name) const { std::ofstream(rig.outside() / name) << ""; }
 };
@@ -320,7 +320,7 @@ TEST_F(EngineStepsCrash, NobodySettlesADoubtWhileTheStepStillRuns) {
     scene.rig.close();
     ASSERT_EQ(inChild([&] {
                   const std::jthread killer([&] {
-                      while (!scene.has("begun")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                      scene.await("begun");
                       dieNow();
                   });
                   scene.rig.engine()->promote(scene.change, "production", scene.rig.progress, {});
@@ -334,7 +334,7 @@ TEST_F(EngineStepsCrash, NobodySettlesADoubtWhileTheStepStillRuns) {
     EXPECT_EQ(last(scene).state, S::kApplying);
     scene.put("end");
     // Its end is waited for, as long as one waits for a target.
-    while (!scene.has("done")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    scene.await("done");
     const auto late = scene.rig.engine()->recover(scene.rig.progress, {});
     ASSERT_EQ(late.size(), 1U);
     EXPECT_FALSE(late.front().fault);
@@ -354,21 +354,15 @@ TEST_F(EngineStepsCrash, WhatAStepLeftInTheBackgroundKeepsNobodyFromRecovering) 
         "{0}/done) "
         ">/dev/null 2>&1 &\"]\n",
         place);
-    scene.rig.close();
-    ASSERT_EQ(inChild([&] {
-                  scene.rig.ran = [] { dieNow(); };
-                  scene.rig.engine()->promote(scene.change, "production", scene.rig.progress, {});
-              }),
-              SIGKILL);
-    scene.rig.ran = nullptr;
-    while (!scene.has("begun")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_EQ(scene.dieAfterTheFirstCommand(), SIGKILL);
+    scene.await("begun");
     const auto recovered = scene.rig.engine()->recover(scene.rig.progress, {});
     EXPECT_FALSE(scene.has("done"));
     scene.put("end");
     ASSERT_EQ(recovered.size(), 1U);
     EXPECT_FALSE(recovered.front().fault) << recovered.front().fault->what();
     EXPECT_EQ(last(scene).state, S::kRolledBack);
-    while (!scene.has("done")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    scene.await("done");
 }
 
 TEST_F(EngineStepsCrash, KilledAgainAndAgainWhileRecovering) {
