@@ -208,7 +208,9 @@ std::vector<Promotion> Records::promotionsOf(std::int64_t change) const {
 }
 
 std::vector<Promotion> Records::unfinished(std::int64_t project) const {
-    static const std::string kSql = std::string(kPromotionColumns) + "where project = ? and finished = 0 order by id";
+    // Of its own the planner takes the index of stages, and with it all that a project ever promoted.
+    static const std::string kSql = std::string(kPromotionColumns) +
+                                    "indexed by promotion_unfinished where project = ? and finished = 0 order by id";
     return allPromotions(sql()(kSql, project));
 }
 
@@ -264,9 +266,10 @@ std::optional<std::int64_t> Records::atWorkOn(const std::string& target) const {
 std::vector<Promotion> Records::takeable(std::int64_t project, const std::string& stage) const {
     static const std::string kSql =
         std::string(kPromotionColumns) +
-        "where project = ?1 and stage = ?2 and checkpoint is not null and (finished = 0 or state = 'stuck' or id in "
-        "(select id from promotion where project = ?1 and stage = ?2 and checkpoint is not null order by id desc "
-        "limit 20)) order by id";
+        "where checkpoint is not null and id in (select id from promotion indexed by promotion_unfinished where "
+        "project = ?1 and stage = ?2 and finished = 0 union all select stuck from stage_state where project = ?1 and "
+        "stage = ?2 union all select id from (select id from promotion where project = ?1 and stage = ?2 and "
+        "checkpoint is not null order by id desc limit 20)) order by id";
     return allPromotions(sql()(kSql, project, stage));
 }
 

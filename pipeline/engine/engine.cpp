@@ -111,12 +111,12 @@ Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish&
                         const std::stop_token& cancel) {
     Climb climb{change, {}, {}};
     for (const Stage& stage : project_.pipeline.stages) {
-        const auto newest = parts_.store.records().promotionsIn(project_.id, std::nullopt, 1);
+        const auto earlier = parts_.store.records().promotionsOf(change);
         try {
             climb.stages.push_back(enterInTurn(change, stage.name, wish, climb.others, progress, cancel));
         } catch (const Error& e) {
             // What was done in the stages before stays done, and is told.
-            climb.stages.push_back(faultIn(change, stage.name, newest.empty() ? 0 : newest.front().id, e));
+            climb.stages.push_back(faultIn(change, stage.name, earlier.empty() ? 0 : earlier.back().id, e));
         }
         if (!climb.stages.back().succeeded() || stage.name == to) break;
     }
