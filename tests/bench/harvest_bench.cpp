@@ -11,7 +11,7 @@
 #include "stages/changes/harvest.h"
 #include "store/file.h"
 #include "tests/bench/report.h"
-#include "tests/support/scratch.h"
+#include "tests/bench/scratch.h"
 
 namespace gradus::bench {
 
@@ -89,7 +89,7 @@ class Sample {
     std::vector<double> processor;
 
   private:
-    test::ScratchDirectory scratch_;
+    Scratch scratch_;
     fs::path base_ = scratch_ / "base";
     fs::path layer_ = scratch_ / "layer";
     FileDescriptor top_;

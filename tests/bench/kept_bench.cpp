@@ -11,7 +11,7 @@
 #include "stages/sandbox/sandboxes.h"
 #include "store/file.h"
 #include "tests/bench/report.h"
-#include "tests/support/scratch.h"
+#include "tests/bench/scratch.h"
 
 namespace gradus::bench {
 
@@ -86,7 +86,7 @@ class Rig {
         return *store_;
     }
 
-    test::ScratchDirectory scratch_;
+    Scratch scratch_;
     SystemClock clock_;
     SystemRandom random_;
     StateDirectory state_{scratch_ / "state"};

@@ -2,7 +2,10 @@
 #include <sys/statfs.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -44,14 +47,39 @@ constexpr Section kSections[] = {
     {"audit", [](const Settings& settings) { gradus::bench::benchAudit(settings.events); }},
 };
 
+std::string sections() {
+    std::string names;
+    for (const Section& section : kSections) names += fmt::format("{}{}", names.empty() ? "" : ", ", section.name);
+    return names;
+}
+
+/// Asked for help, or not understood.
+[[noreturn]] void explainAndEnd(const std::string& word) {
+    const bool isAsked = word == "--help";
+    if (!isAsked) fmt::print(stderr, "gradus_bench: '{}' is not known, or lacks its value\n", word);
+    fmt::print(stderr, "usage: gradus_bench [--only SECTION] [--events N] [--rounds N] [--gradus PATH]\nsections: {}\n",
+               sections());
+    std::exit(isAsked ? 0 : 2);
+}
+
 Settings settingsFrom(int argc, char** argv) {
     Settings settings;
-    for (int i = 1; i + 1 < argc; i += 2) {
+    for (int i = 1; i < argc; i += 2) {
         const std::string option = argv[i];
-        if (option == "--only") settings.only = argv[i + 1];
-        if (option == "--events") settings.events = std::stoll(argv[i + 1]);
-        if (option == "--rounds") settings.rounds = std::stoi(argv[i + 1]);
-        if (option == "--gradus") settings.gradus = argv[i + 1];
+        if (i + 1 == argc) explainAndEnd(option);
+        const std::string value = argv[i + 1];
+        if (option == "--only") {
+            settings.only = value;
+            if (std::ranges::find(kSections, value, &Section::name) == std::end(kSections)) explainAndEnd(value);
+        } else if (option == "--events") {
+            settings.events = std::stoll(value);
+        } else if (option == "--rounds") {
+            settings.rounds = std::stoi(value);
+        } else if (option == "--gradus") {
+            settings.gradus = value;
+        } else {
+            explainAndEnd(option);
+        }
     }
     return settings;
 }

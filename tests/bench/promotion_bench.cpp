@@ -14,7 +14,7 @@
 #include "stages/drivers/builtin.h"
 #include "store/file.h"
 #include "tests/bench/report.h"
-#include "tests/support/scratch.h"
+#include "tests/bench/scratch.h"
 
 namespace gradus::bench {
 
@@ -109,7 +109,7 @@ class Rig {
         return service_->submit(project(), request).change->id;
     }
 
-    test::ScratchDirectory scratch_;
+    Scratch scratch_;
     SystemClock clock_;
     SystemRandom random_;
     Registry registry_;
