@@ -347,8 +347,8 @@ void Layers::removeAt(const fs::path& path) const {
     ::rmdir(trash.c_str());
 }
 
-std::uint64_t Layers::emptyTrash() const {
-    const fs::path trash = root_ / "trash";
+std::uint64_t Layers::emptyTrash(const fs::path& root) {
+    const fs::path trash = root / "trash";
     std::error_code error;
     if (!fs::is_directory(fs::symlink_status(trash, error))) return 0;
     return removeContents(openDirectory(trash).get());

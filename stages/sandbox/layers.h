@@ -115,8 +115,8 @@ class Layers {
     void remove(std::int64_t layer) const;
     /// Empty images of sizes that nobody asked for in a week.
     void removeOldTemplates(Time now) const;
-    /// Deletes what was discarded; gives the bytes that were allocated to it.
-    std::uint64_t emptyTrash() const;
+    /// Deletes what was discarded below `root`, whoever's it was; gives the bytes that were allocated to it.
+    static std::uint64_t emptyTrash(const std::filesystem::path& root);
 
     std::vector<std::int64_t> listed() const;
     /// Sandboxes that have a lock file.

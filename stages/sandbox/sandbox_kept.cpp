@@ -202,6 +202,7 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
         const bool isEmpty = !held.chain.front().used;
         draft.below = isEmpty ? held.chain.front().below : writer.freeze(sandbox);
         next = writer.records().sandbox(sandbox)->layer;
+        forks.clear();
         for (std::size_t i = 0; i < count; ++i) {
             draft.name = i < names.size() ? std::optional(names[i]) : std::nullopt;
             forks.push_back(writer.create(draft));
@@ -304,8 +305,15 @@ void Sandboxes::remove(std::int64_t sandbox, const Patience& patience) {
             for (const LayerRecord& layer : records.sandboxes().chain(snapshot.layer)) layers.push_back(layer.id);
         return 0;
     });
-    inside_->end(held, SandboxEnd::kRemoved, std::nullopt);
+    try {
+        inside_->end(held, SandboxEnd::kRemoved, std::nullopt);
+    } catch (const FullDisk&) {
+        // Nobody else stands on its own layer, which may be all that fills the disk.
+        inside_->layers().remove(held.record.layer);
+        inside_->end(held, SandboxEnd::kRemoved, std::nullopt);
+    }
     inside_->discardUnreachable(layers);
+    inside_->emptyTrashIfPossible();
 }
 
 }  // namespace gradus

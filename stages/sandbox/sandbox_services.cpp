@@ -238,7 +238,7 @@ void Sandboxes::Inside::collectData(CollectReport& report) {
         });
     };
     try {
-        serviceData().collect(around.clock.now() - kDataStays, isNeeded, around.state.root / "sandboxes/trash");
+        serviceData().collect(around.clock.now() - kDataStays, isNeeded, layersRoot() / "trash");
     } catch (const Error& e) {
         report.problems.emplace_back(e.what());
     }
@@ -280,7 +280,11 @@ Outcome ServicesAround::run(Sandbox& sandbox, Command command) {
 void ServicesAround::addTo(ExecutionReport& report) const {
     if (!room_) return;
     report.services = reports_;
-    report.execution.services = inside_.objects().put(formatServices(reports_));
+    try {
+        report.execution.services = inside_.objects().put(formatServices(reports_));
+    } catch (const Error& e) {
+        report.notes.push_back(fmt::format("what the services printed is not on record: {}", e.what()));
+    }
     for (const ServiceReport& service : reports_) {
         if (service.endedEarly)
             report.notes.push_back(fmt::format("service {} ended by itself ({}) before the command had", service.name,

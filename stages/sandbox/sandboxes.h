@@ -350,6 +350,7 @@ class Sandboxes {
   private:
     friend class Trial;
     void settle(Trial& trial, const TryRequest& request);
+    static void keepOrTell(Trial& trial, const TryRequest& request);
 
     std::unique_ptr<Inside> inside_;
 };

@@ -87,10 +87,18 @@ struct Sandboxes::Inside {
         const std::lock_guard guard(mutex);
         return work(around.store().records());
     }
-    /// One durable transaction, by the one who is asking.
+    /// One durable transaction, by the one who is asking. Where the disk is full, what was discarded is deleted, and
+    /// the work done once more.
     void write(const std::function<void(SandboxWriter&, Writer&)>& work,
                Store::Urgency urgency = Store::Urgency::kRoutine);
     const Layers& layers();
+    std::filesystem::path layersRoot() const { return around.state.root / "sandboxes"; }
+    /// What was discarded is deleted; gives the bytes. It needs neither the store nor room on the disk.
+    std::uint64_t emptyTrash() const { return Layers::emptyTrash(layersRoot()); }
+    /// The same for whoever cannot help it if that fails: `gradus gc` tells about it.
+    std::uint64_t emptyTrashIfPossible() const noexcept;
+    /// Records how a command ended. It has run: on a full disk that is told in its report, and false given.
+    bool recordEnd(const std::function<void(SandboxWriter&, Writer&)>& work, ExecutionReport& report);
     /// The backend that runs it; throws Error where none proves what is demanded.
     Confiner confinerFor(const CommandRequest& request);
     const ProcessIdentity& me();
@@ -176,6 +184,8 @@ struct Sandboxes::Inside {
     void expireFailed(const SandboxRecord& record);
 
     void reap(CollectReport& report);
+    void endDead(const std::vector<SandboxRecord>& dead, CollectReport& report);
+    void collectTrash(CollectReport& report) const;
     void loseExecutions(CollectReport& report);
     void expire(CollectReport& report);
     void collectPinned(CollectReport& report);

@@ -1,6 +1,7 @@
 // What agents and people do with sandboxes by hand: files in and out, figures, a failed check gone into.
 
 #include "tests/pipeline/end_to_end/climbing_program.h"
+#include "tests/pipeline/end_to_end/room_program.h"
 #include "tests/support/case.h"
 
 namespace gradus::test {
@@ -8,21 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Room : public SandboxProgramTest {
-  protected:
-    std::string made(Words words = {}) {
-        words.insert(words.begin(), {"sandbox", "new", "-q"});
-        std::string handle = gradus(words).out;
-        if (!handle.empty()) handle.pop_back();
-        return handle;
-    }
-    Ended exec(const std::string& sandbox, const std::string& script) {
-        return gradus({"sandbox", "exec", sandbox, "--", "sh", "-c", script});
-    }
-    std::map<std::string, std::string> diff(const std::string& sandbox) {
-        return kindsOf(gradusJson({"sandbox", "diff", sandbox})["data"]);
-    }
-};
+class Room : public RoomProgram {};
 INSTANTIATE_TEST_SUITE_P(Users, Room, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
 
 TEST_P(Room, QuietVerbsSayHandlesOnly) {

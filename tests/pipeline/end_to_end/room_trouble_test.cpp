@@ -1,0 +1,102 @@
+// Sandboxes by hand where something is in the way: said at once, by name, with what to do, and with nothing half done.
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "tests/pipeline/end_to_end/room_program.h"
+#include "tests/store/own_mounts.h"
+
+namespace gradus::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A state directory on a small disk of its own.
+class FullRoom : public RoomProgram {
+  protected:
+    void SetUp() override {
+        if (::geteuid() != 0) GTEST_SKIP() << "mounting a small disk needs root";
+        enterOwnMounts();
+        fs::create_directories(state);
+        ASSERT_EQ(::mount("tmpfs", state.c_str(), "tmpfs", 0, "size=32m,mode=0700"), 0);
+        RoomProgram::SetUp();
+    }
+    void TearDown() override { ::umount2(state.c_str(), MNT_DETACH); }
+
+    /// Nothing is left, not even what is set aside for such a day.
+    void fill(std::uintmax_t left = 0) {
+        fs::remove(state / "ballast");
+        const auto room = fs::space(state).available;
+        fs::remove(state / "filler");
+        const int file = ::open((state / "filler").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        ASSERT_EQ(::posix_fallocate(file, 0, static_cast<off_t>(room - left)), 0);
+        ::close(file);
+    }
+    std::uintmax_t room() const { return fs::space(state).available; }
+    static constexpr std::uintmax_t kMebibyte = std::uintmax_t{1} << 20;
+};
+INSTANTIATE_TEST_SUITE_P(Users, FullRoom, testing::Values(As::kSelf), nameOfUser);
+
+TEST_P(FullRoom, RemovingASandboxMakesRoom) {
+    const std::string sandbox = made();
+    ASSERT_EQ(exec(sandbox, "head -c 8M /dev/zero > big").exit, 0);
+    fill();
+    const Ended ended = gradus({"sandbox", "rm", sandbox});
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_GT(room(), 7 * kMebibyte);
+    EXPECT_TRUE(fs::is_empty(state / "sandboxes/trash"));
+    EXPECT_EQ(gradusJson({"audit", "verify"})["data"]["kind"], "ok");
+}
+
+// The owner of a trial was killed, and its end cannot be recorded before something is deleted.
+TEST_P(FullRoom, CollectingDeletesBeforeItRecords) {
+    ASSERT_EQ(tried("true", {"--discard"}).exit, 0);
+    const auto running = startTry("echo up; sleep 100");
+    waitForUp(*running);
+    running->stop(SIGKILL);
+    fs::create_directories(state / "sandboxes/trash/l9.1.1.1");
+    writeBytes(state / "sandboxes/trash/l9.1.1.1/big", std::string(4 * kMebibyte, 'x'));
+    fill();
+    const Ended ended = gradus({"gc"});
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_TRUE(has(ended.out, "ended 1 sandbox")) << ended.out << ended.err;
+    EXPECT_GT(room(), 3 * kMebibyte);
+    EXPECT_EQ(gradusJson({"audit", "verify"})["data"]["kind"], "ok");
+}
+
+TEST_P(FullRoom, WhatWasDiscardedIsInNobodysWay) {
+    ASSERT_EQ(tried("true", {"--discard"}).exit, 0);
+    fs::create_directories(state / "sandboxes/trash/l9.1.1.1");
+    writeBytes(state / "sandboxes/trash/l9.1.1.1/big", std::string(4 * kMebibyte, 'x'));
+    fill();
+    const Ended ended = tried("echo x > new; echo out");
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_EQ(ended.out, "out\n");
+    EXPECT_TRUE(has(ended.err, "kept as s2")) << ended.err;
+}
+
+// At whatever point the room ends: the command never ran, and why is said, or its code is passed through.
+TEST_P(FullRoom, ACommandThatRanIsNotLostWithTheRecordOfIt) {
+    const std::string sandbox = made();
+    ASSERT_EQ(exec(sandbox, "echo out").exit, 0);
+    int ran = 0;
+    for (const std::uintmax_t left : {0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64}) {
+        fs::remove(state / "filler");
+        fill(left << 10);
+        const Ended ended = exec(sandbox, "echo out; exit 5");
+        EXPECT_EQ(ended.exit, ended.out.empty() ? 125 : 5) << left << ended.err;
+        if (ended.out.empty()) {
+            EXPECT_TRUE(has(ended.err, "no space left")) << ended.err;
+            EXPECT_TRUE(has(ended.err, "gradus gc")) << ended.err;
+        } else {
+            ++ran;
+        }
+    }
+    EXPECT_GT(ran, 0);
+    fs::remove(state / "filler");
+    EXPECT_EQ(exec(sandbox, "echo out").exit, 0);
+    EXPECT_EQ(gradusJson({"audit", "verify"})["data"]["kind"], "ok");
+}
+
+}  // namespace
+}  // namespace gradus::test
