@@ -311,14 +311,16 @@ class Sandboxes {
     /// Everything changed since the base, in all layers. With `keep`, contents are stored.
     Harvest diff(std::int64_t sandbox, const HarvestOptions& options = {}, const Patience& patience = {});
     /// Copies a file, a link or a directory of the host to `inside`, a path below the project; into it, if it is a
-    /// directory. Through the layers: nothing runs, no link is followed. `request` says what is hidden.
+    /// directory. Through the layers: nothing runs, no link is followed. `request` says what is hidden. Throws Error,
+    /// with nothing copied, for what is none of the three, or holds such a thing or the state directory.
     CopyReport put(std::int64_t sandbox, const std::filesystem::path& source, const std::filesystem::path& inside,
                    const CommandRequest& request, const Patience& patience = {});
     /// The same for a file with these bytes.
     CopyReport putBytes(std::int64_t sandbox, std::string_view bytes, const std::filesystem::path& inside,
                         const CommandRequest& request, const Patience& patience = {});
     /// Out of it, to a `target` that is not there yet, or, replacing a file, with `replace`; into it, if it is a
-    /// directory. Links that lead out of what is copied are left out.
+    /// directory. Links that lead out of what is copied are left out; what is neither file, link nor directory is
+    /// refused, with nothing copied.
     CopyReport get(std::int64_t sandbox, const std::filesystem::path& inside, const std::filesystem::path& target,
                    bool replace, const CommandRequest& request, const Patience& patience = {});
     /// The bytes of one file, piece by piece.

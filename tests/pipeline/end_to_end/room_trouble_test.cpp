@@ -11,6 +11,67 @@ namespace {
 
 namespace fs = std::filesystem;
 
+class RoomTrouble : public RoomProgram {
+  protected:
+    Ended put(const std::string& sandbox, const fs::path& source, const std::string& inside) {
+        return gradus({"sandbox", "put", sandbox, source.native(), inside});
+    }
+    Ended get(const std::string& sandbox, const std::string& inside, const fs::path& target) {
+        return gradus({"sandbox", "get", sandbox, inside, target.native()});
+    }
+    void trust(const std::string& text) {
+        shell("cat > gradus.toml <<'EOF'\n[pipeline]\nname = \"shop\"\nstages = [\"sandbox\", \"local\"]\n" + text +
+              "EOF\n");
+        ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    }
+    static constexpr const char* kPassing = "[check.unit]\nrun = \"true\"\n";
+};
+INSTANTIATE_TEST_SUITE_P(Users, RoomTrouble, testing::Values(As::kSelf, As::kOrdinaryUser), nameOfUser);
+
+TEST_P(RoomTrouble, WhatIsNeitherFileNorLinkNorDirectoryIsRefusedByName) {
+    const std::string sandbox = made();
+    const fs::path directory = outside("tree/f", "f\n").parent_path();
+    ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0666), 0);
+    for (const fs::path& source : {directory / "pipe", fs::path("/dev/null"), directory}) {
+        const Ended ended = put(sandbox, source, "there");
+        EXPECT_EQ(ended.exit, 2) << source << ended.out;
+        EXPECT_TRUE(has(ended.err, source == "/dev/null" ? "/dev/null is a device" : "pipe is a named pipe"));
+    }
+    EXPECT_TRUE(diff(sandbox).empty()) << "nothing is half copied";
+    ASSERT_EQ(exec(sandbox, "mkdir d; echo x > d/x; mkfifo d/pipe").exit, 0);
+    for (const char* inside : {"d/pipe", "d"}) {
+        const Ended ended = get(sandbox, inside, scratch / "outside/taken");
+        EXPECT_EQ(ended.exit, 2) << ended.out;
+        EXPECT_TRUE(has(ended.err, "d/pipe is a named pipe"));
+        EXPECT_FALSE(fs::exists(scratch / "outside/taken"));
+    }
+    EXPECT_EQ(get(sandbox, "d/pipe", "-").exit, 2);
+    EXPECT_EQ(get(sandbox, "d/x", scratch / "outside/taken").exit, 0);
+}
+
+TEST_P(RoomTrouble, TheStateDirectoryIsNotPutIntoASandboxOfItsOwn) {
+    const std::string sandbox = made();
+    for (const fs::path& source : {state, scratch.path(), state / "state.db", state / "sandboxes/layers"}) {
+        const Ended ended = put(sandbox, source, "copy");
+        EXPECT_EQ(ended.exit, 4) << source << ended.out;
+        EXPECT_TRUE(has(ended.err, "Gradus")) << ended.err;
+    }
+    fs::create_symlink(state, scratch / "outside-link");
+    EXPECT_EQ(put(sandbox, scratch / "outside-link/sandboxes", "copy").exit, 4);
+    EXPECT_TRUE(diff(sandbox).empty());
+}
+
+TEST_P(RoomTrouble, WhatIsNotThereIsTheCallersMistake) {
+    const std::string sandbox = made();
+    for (const char* missing : {"missing", "missing/deeper"}) {
+        const Ended ended = put(sandbox, scratch / missing, "there");
+        EXPECT_EQ(ended.exit, 2);
+        EXPECT_TRUE(has(ended.err, (scratch / "missing").native())) << ended.err;
+        EXPECT_FALSE(has(ended.err, "layer")) << ended.err;
+    }
+    EXPECT_EQ(get(sandbox, "README.md", scratch / "missing/there").exit, 2);
+}
+
 /// A state directory on a small disk of its own.
 class FullRoom : public RoomProgram {
   protected:
