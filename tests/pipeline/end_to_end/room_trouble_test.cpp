@@ -72,6 +72,20 @@ TEST_P(RoomTrouble, WhatIsNotThereIsTheCallersMistake) {
     EXPECT_EQ(get(sandbox, "README.md", scratch / "missing/there").exit, 2);
 }
 
+TEST_P(RoomTrouble, AProjectWhosePathIsNotTextIsRefusedBeforeAnythingIsMade) {
+    const std::string odd = (scratch / "outside/pr\xffoj").native();
+    outside("pr\xffoj/f", "f\n");
+    for (const Words& words : {Words{"sandbox", "new"}, Words{"try", "--keep", "--", "true"}, Words{"init"}}) {
+        Words all{"-C", odd};
+        all.insert(all.end(), words.begin(), words.end());
+        const Ended ended = gradus(all);
+        EXPECT_NE(ended.exit, 0) << ended.out;
+        EXPECT_TRUE(has(ended.err, "pr\\xffoj cannot be a project: its path is not UTF-8"));
+    }
+    EXPECT_FALSE(fs::exists(state / "sandboxes"));
+    EXPECT_FALSE(fs::exists(odd + "/gradus.toml"));
+}
+
 /// A state directory on a small disk of its own.
 class FullRoom : public RoomProgram {
   protected:
