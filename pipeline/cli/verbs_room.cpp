@@ -257,7 +257,11 @@ Result reopen(Service& service, Context& context) {
     const SandboxRecord record = service.reopen(execution, context.arguments.value("name"));
     const std::string handle = sandboxHandle(record.id);
     const bool quiet = context.arguments.flag("quiet");
-    Result result{.data = {{"sandbox", sandboxJson(record)}, {"execution", execution}},
+    const bool asItWas = service.sandboxes().view(record.id).onCopy;
+    if (!asItWas)
+        context.progress.text(
+            "warning: the project was too large to be copied: what the check did not write is shown as it is now");
+    Result result{.data = {{"sandbox", sandboxJson(record)}, {"execution", execution}, {"as_it_was", asItWas}},
                   .text = (quiet ? handle : sandboxLabel(record)) + "\n"};
     if (!quiet)
         result.next = {fmt::format("gradus sandbox shell {}", handle), fmt::format("gradus sandbox diff {}", handle),

@@ -99,15 +99,19 @@ std::string lastRunText(const Execution& run) {
     return text;
 }
 
+std::string baseText(const SandboxView& view) {
+    if (view.onCopy) return "a copy of what the failed check saw";
+    return view.record.commit.value_or("the directory as it is");
+}
+
 Result show(Service& service, Context& context) {
     const SandboxView view = service.sandboxes().view(namedSandbox(service, context).id);
     std::string text = fmt::format(
         "sandbox   {}\nproject   {}\nbase      {}{}\nstate     {}\ncreated   {}\nused      {}\n"
         "expires   {}\n",
-        sandboxLabel(view.record), printable(view.project.native()),
-        view.record.commit.value_or("the directory as it is"), view.record.system ? ", and the whole system" : "",
-        stateOf(view), formatTime(view.record.createdAt), formatTime(view.record.usedAt),
-        formatTime(view.record.expiresAt()));
+        sandboxLabel(view.record), printable(view.project.native()), baseText(view),
+        view.record.system ? ", and the whole system" : "", stateOf(view), formatTime(view.record.createdAt),
+        formatTime(view.record.usedAt), formatTime(view.record.expiresAt()));
     for (const SnapshotRecord& snapshot : view.snapshots)
         text += fmt::format("snapshot  {}  {}\n", printable(snapshot.name.value_or("[redacted]")),
                             formatTime(snapshot.takenAt));

@@ -335,6 +335,7 @@ bool Layers::discard(std::int64_t layer) const {
 }
 
 void Layers::remove(std::int64_t layer) const { removeAt(place(layer)); }
+void Layers::dropBase(std::int64_t layer) const { removeAt(place(layer) / "base"); }
 void Layers::dropParts(std::int64_t layer) const { removeAt(content(layer) / "parts"); }
 
 void Layers::removeAt(const fs::path& path) const {

@@ -93,6 +93,7 @@ class Layers {
     /// A bottom layer may bring what it lies on with it: a copy of a directory that is not the project.
     void makeBase(std::int64_t layer, const std::filesystem::path& directory,
                   const std::set<std::string>& leftOut) const;
+    void dropBase(std::int64_t layer) const;
     /// Where that is; nothing if the layer lies on the project.
     std::optional<std::filesystem::path> baseOf(std::int64_t layer) const;
 

@@ -183,6 +183,7 @@ SandboxView Sandboxes::Inside::viewOf(const SandboxRecord& record) {
         return all.sandboxes().chain(record.layer);
     });
     view.depth = chain.size() - 1;
+    view.onCopy = layers().baseOf(chain.back().id).has_value();
     view.inUseBy = SandboxLock::holder(layers().lockFile(record.id));
     for (const LayerRecord& layer : chain)
         if (std::string flaw = layer.used ? layers().flaw(layer.id) : ""; !flaw.empty()) view.damage = flaw;

@@ -194,6 +194,7 @@ struct SandboxView {
     std::filesystem::path project;
     std::vector<SnapshotRecord> snapshots;
     std::size_t depth = 0;              ///< frozen layers below its own
+    bool onCopy = false;                ///< it lies on a copy of its own, not on the project
     std::optional<pid_t> inUseBy;       ///< the process that holds it right now
     std::optional<std::string> damage;  ///< why it cannot be used
     std::optional<Execution> last;      ///< the latest command in it

@@ -178,6 +178,7 @@ struct Sandboxes::Inside {
     /// or, with a warning, if it cannot be: then nothing is recorded.
     std::optional<std::int64_t> keepFailed(const SandboxRecord& record, const ResultingTree& tree, int upper,
                                            const ExecutionReport& report, Milliseconds lifetime);
+    void copyGround(std::int64_t layer, const ResultingTree& tree, bool isProject);
     /// Once such a sandbox is kept and closed: what is not kept of it goes, and the oldest of its kind make room. What
     /// cannot be done is warned about.
     void tidyFailed(const SandboxRecord& record);

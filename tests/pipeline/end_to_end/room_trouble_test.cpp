@@ -86,6 +86,20 @@ TEST_P(RoomTrouble, AProjectWhosePathIsNotTextIsRefusedBeforeAnythingIsMade) {
     EXPECT_FALSE(fs::exists(odd + "/gradus.toml"));
 }
 
+// The project moves on while somebody wonders about the failure.
+TEST_P(RoomTrouble, AFailedCheckIsReopenedOverWhatItSaw) {
+    trust("[check.unit]\nrun = [\"sh\", \"-c\", \"cat src/main.c README.md > evidence; exit 1\"]\n");
+    EXPECT_EQ(gradus({"check"}).exit, 1);
+    shell("echo later > README.md; rm src/main.c; echo new > appeared");
+    const Ended reopened = gradus({"reopen", "-q", "e1", "--name", "again"});
+    EXPECT_EQ(reopened.exit, 0) << reopened.err;
+    EXPECT_EQ(reopened.err, "");
+    EXPECT_EQ(exec("again", "cat src/main.c README.md; test ! -e appeared && echo as it was").out,
+              "int main(void) { return 0; }\n# Shop\nas it was\n");
+    EXPECT_EQ(diff("again"), (std::map<std::string, std::string>{{"evidence", "added"}}));
+    EXPECT_TRUE(has(gradus({"sandbox", "show", "again"}).out, "a copy of what the failed check saw"));
+}
+
 /// A state directory on a small disk of its own.
 class FullRoom : public RoomProgram {
   protected:
