@@ -39,9 +39,9 @@ Result create(Service& service, Context& context) {
 Result execute(Service& service, Context& context) {
     const SandboxRecord record = namedSandbox(service, context);
     RunningCommand running(context, "sandbox exec");
-    const auto project = service.sandboxes().view(record.id).project;
-    CommandRequest request = service.confined(project, running.words());
-    const Patience patience{durationOption(context, "sandbox exec", "wait").value_or(Milliseconds(0)), request.cancel};
+    CommandRequest request = service.confined(service.sandboxes().projectOf(record.id), running.words());
+    const Patience patience{durationOption(context, "sandbox exec", "wait").value_or(Milliseconds(0)), request.cancel,
+                            kWaiting};
     const auto snapshot = context.arguments.value("snapshot");
     if (snapshot) service.sandboxes().snapshot(record.id, *snapshot, patience);
     const ExecutionReport report = service.sandboxes().exec(record.id, request, patience);

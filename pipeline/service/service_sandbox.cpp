@@ -171,7 +171,7 @@ SandboxRecord Service::reopen(const std::string& execution, const std::optional<
     if (!left)
         throw Error(ErrorCode::kNotFound, "nothing was kept of {}", execution)
             .hint("before checks that said no are kept, the newest eight, as long as the policy's `keep-failed` says");
-    const fs::path project = sandboxes().view(left->id).project;
+    const fs::path project = sandboxes().projectOf(left->id);
     const std::string called = name ? *name : freeName("reopened-" + execution, sandboxes().list(std::nullopt));
     return sandboxes().fork(left->id, 1, {called}, {}, sandboxLifetime(project)).front();
 }

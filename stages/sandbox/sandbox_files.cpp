@@ -423,6 +423,7 @@ FilePlace Sandboxes::where(std::int64_t sandbox, const fs::path& inside, const C
     const auto entry = inside_->openTree(chain, ground.base, Layers::Access::kBeside).tree.find(names);
     if (!entry) return {};
     const std::string type(fileTypeName(entry->info.st_mode));
+    if (entry->directory.size() > 1) return {FilePlace::Where::kMerged, {}, type};
     if (entry->layer == chain.size())
         return {ground.stands ? FilePlace::Where::kFrozen : FilePlace::Where::kBase, ground.base / pathOf(names), type};
     const std::int64_t layer = chain[entry->layer].id;

@@ -186,6 +186,7 @@ struct CreateRequest {
 struct Patience {
     Milliseconds most{0};
     std::stop_token cancel;
+    std::string_view option = {};  ///< how whoever asks could have said that; empty: there is no way
 };
 
 /// A living sandbox, with what a person wants to see in a list.
@@ -209,6 +210,7 @@ struct FilePlace {
         kFrozen,   ///< in a layer that a snapshot or fork froze
         kOwn,      ///< in the layer that takes the changes
         kImage,    ///< in the image that bounds such a layer: there is no path to it out here
+        kMerged,   ///< a directory that several layers make up: only inside is it whole
     };
     Where where = Where::kNowhere;
     std::filesystem::path path;  ///< on the host; empty where there is none
@@ -341,6 +343,8 @@ class Sandboxes {
     /// By handle (`s7`), name, or `@` for the latest. Nothing if no living one answers to it.
     std::optional<SandboxRecord> find(std::string_view handleOrName);
     SandboxView view(std::int64_t sandbox);
+    /// What it is a clone of. Throws Error(kNotFound) where that is gone.
+    std::filesystem::path projectOf(std::int64_t sandbox);
 
     /// Ends what is proven dead or expired and deletes what nothing stands on. Safe at any time, beside anything.
     CollectReport collect();

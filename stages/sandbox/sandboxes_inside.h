@@ -110,6 +110,7 @@ struct Sandboxes::Inside {
     /// The sandbox locked, its layers whole, its project where it was.
     HeldSandbox hold(std::int64_t sandbox, const Patience& patience);
     HeldSandbox hold(SandboxLock lock, std::int64_t sandbox);
+    SandboxLock lockOf(std::int64_t sandbox, const Patience& patience);
     /// Finishes what a crash cut short; throws Error(kDamaged) for what somebody changed.
     /// Those in `known` were looked at under the same lock.
     void makeWhole(const std::vector<LayerRecord>& chain, const HeldSandbox& held, const std::set<std::int64_t>& known);

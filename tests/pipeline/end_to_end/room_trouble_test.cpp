@@ -86,6 +86,54 @@ TEST_P(RoomTrouble, AProjectWhosePathIsNotTextIsRefusedBeforeAnythingIsMade) {
     EXPECT_FALSE(fs::exists(odd + "/gradus.toml"));
 }
 
+TEST_P(RoomTrouble, BusyIsOneExitCodeAndAdvisesOnlyWhatTheVerbKnows) {
+    const std::string sandbox = made();
+    const auto running = startCommand({program(), "sandbox", "exec", sandbox, "--", "sh", "-c", "echo up; sleep 100"});
+    waitForUp(*running);
+    for (const Words& words : {Words{"sandbox", "exec", sandbox, "--", "true"}, Words{"sandbox", "diff", sandbox},
+                               Words{"sandbox", "rm", sandbox}}) {
+        const Ended ended = gradus(words);
+        EXPECT_EQ(ended.exit, 7) << ended.err;
+        EXPECT_TRUE(has(ended.err, "--wait 1m")) << ended.err;
+    }
+    for (const char* verb : {"apply", "diff"}) {
+        const Ended ended = gradus({verb, sandbox});
+        EXPECT_EQ(ended.exit, 7) << ended.err;
+        EXPECT_FALSE(has(ended.err, "--wait")) << ended.err;
+        EXPECT_TRUE(has(ended.err, "call again when it has ended")) << ended.err;
+    }
+}
+
+TEST_P(RoomTrouble, AProjectThatWasMovedIsNamedWithTheWayBack) {
+    const std::string sandbox = made();
+    ASSERT_EQ(exec(sandbox, "echo x > f").exit, 0);
+    fs::rename(project, scratch / "moved");
+    project = scratch / "moved";
+    for (const Words& words : {Words{"sandbox", "exec", sandbox, "--", "true"}, Words{"sandbox", "diff", sandbox},
+                               Words{"sandbox", "get", sandbox, "f", "-"}}) {
+        const Ended ended = gradus(words);
+        EXPECT_EQ(ended.exit, 2) << ended.err;
+        EXPECT_TRUE(has(ended.err, (scratch / "shop").native() + ", which sandbox " + sandbox + " is a clone of"));
+        EXPECT_TRUE(has(ended.err, "put it back there")) << ended.err;
+    }
+    fs::rename(scratch / "moved", scratch / "shop");
+    project = scratch / "shop";
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "f", "-"}).out, "x\n") << "nothing was lost";
+}
+
+TEST_P(RoomTrouble, APathIsOfADirectoryOnlyWhereItShowsAllOfIt) {
+    const std::string sandbox = made();
+    ASSERT_EQ(exec(sandbox, "rm src/main.c; echo x > src/new; mkdir own; echo y > own/y").exit, 0);
+    const Json merged = gradusJson({"sandbox", "path", sandbox, "src"});
+    EXPECT_EQ(merged["data"]["where"], "merged") << merged.dump();
+    EXPECT_TRUE(merged["data"]["path"].is_null());
+    EXPECT_EQ(gradus({"sandbox", "path", sandbox, "src"}).exit, 1);
+    std::string own = gradus({"sandbox", "path", sandbox, "own"}).out;
+    ASSERT_FALSE(own.empty());
+    own.pop_back();
+    EXPECT_EQ(bytesOf(own + "/y"), "y\n");
+}
+
 // The project moves on while somebody wonders about the failure.
 TEST_P(RoomTrouble, AFailedCheckIsReopenedOverWhatItSaw) {
     trust("[check.unit]\nrun = [\"sh\", \"-c\", \"cat src/main.c README.md > evidence; exit 1\"]\n");
