@@ -148,6 +148,19 @@ TEST_P(RoomTrouble, AFailedCheckIsReopenedOverWhatItSaw) {
     EXPECT_TRUE(has(gradus({"sandbox", "show", "again"}).out, "a copy of what the failed check saw"));
 }
 
+TEST_P(RoomTrouble, ARaceIsNotRunForNothing) {
+    const Ended missing = gradus({"race", "--check", "true", "a=@missing.diff", "b=echo x > x"});
+    EXPECT_EQ(missing.exit, 2);
+    EXPECT_TRUE(has(missing.err, "missing.diff, the patch of a")) << missing.err;
+    const Ended nowhere = gradus({"race", "--check", "true", "a=echo a > a", "b=echo b > b", "--to", "nowhere"});
+    EXPECT_EQ(nowhere.exit, 2);
+    EXPECT_TRUE(has(nowhere.err, "there is no stage 'nowhere'")) << nowhere.err;
+    EXPECT_FALSE(has(nowhere.err, "running")) << nowhere.err;
+    trust("[stage.local]\ndriver = \"release-directory\"\npath = \"../release\"\n" + std::string(kPassing));
+    EXPECT_EQ(gradus({"race", "a=echo a > a", "--apply"}).exit, 4) << "no stage is the work tree";
+    EXPECT_EQ(gradusJson({"race", "ls"})["data"]["races"].size(), 0);
+}
+
 /// A state directory on a small disk of its own.
 class FullRoom : public RoomProgram {
   protected:
