@@ -97,6 +97,9 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
     };
     std::vector<IsolationBackend*> backends = around.backends;
     if (request.system) {
+        if (request.network.isByName())
+            throw Error(ErrorCode::kNotAllowed, "a copy of the system has no network by name")
+                .hint("give it none, or the host's own (--network host); or leave --system out");
         for (IsolationBackend*& backend : backends) backend = backend->forSystem();
         std::erase(backends, nullptr);
     }

@@ -217,6 +217,7 @@ TEST_P(Room, AnUntrustedCommandSeesNothing) {
                                            : GetParam() == As::kOrdinaryUser           ? kOrdinaryUid
                                                                                        : ::geteuid());
     EXPECT_EQ(ended.out.find("README"), std::string::npos) << ended.out;
+    EXPECT_EQ(ended.out.find(".cargo"), std::string::npos) << ended.out;
     EXPECT_EQ(ended.out.find("SECRET"), std::string::npos) << ended.out;
     EXPECT_EQ(ended.out.find("LANGUAGE"), std::string::npos) << ended.out;
     EXPECT_TRUE(has(ended.out, uid + "\n"));

@@ -161,6 +161,42 @@ TEST_P(RoomTrouble, ARaceIsNotRunForNothing) {
     EXPECT_EQ(gradusJson({"race", "ls"})["data"]["races"].size(), 0);
 }
 
+TEST_P(RoomTrouble, AServiceWithoutItsDataSaysWhichAndWhatToDo) {
+    trust(std::string(kPassing) +
+          "[service.db]\nrun = [\"sleep\", \"100\"]\ndata = \"absent\"\n"
+          "[service.made]\nrun = [\"sleep\", \"100\"]\ndata = \"made\"\nprepare = [\"sh\", \"-c\", \"exit 3\"]\n");
+    const Ended missing = tried("true", {"--service", "db"});
+    EXPECT_EQ(missing.exit, 2);
+    EXPECT_TRUE(has(missing.err, "service 'db' is to start with the data at")) << missing.err;
+    EXPECT_TRUE(has(missing.err, "make that directory")) << missing.err;
+    const Ended failed = tried("true", {"--service", "made"});
+    EXPECT_EQ(failed.exit, 125);
+    EXPECT_TRUE(has(failed.err, "exit code 3")) << failed.err;
+    EXPECT_TRUE(has(failed.err, "correct `prepare` of [service.made]")) << failed.err;
+}
+
+TEST_P(RoomTrouble, ANetworkIsNamedOnceAndNotInACopyOfTheSystem) {
+    const Ended twice = tried("true", {"--network", "allow:a.test:80=127.0.0.1,a.test:80=127.0.0.2"});
+    EXPECT_EQ(twice.exit, 2);
+    EXPECT_TRUE(has(twice.err, "lead a.test:80 to two places")) << twice.err;
+    EXPECT_EQ(tried("true", {"--network", "allow:a.test:80=127.0.0.1,a.test:80=127.0.0.1"}).exit, 0);
+    const Ended system = tried("true", {"--system", "--network", "allow:a.test:80=127.0.0.1"});
+    EXPECT_EQ(system.exit, 125);
+    EXPECT_TRUE(has(system.err, "a copy of the system has no network by name")) << system.err;
+    EXPECT_TRUE(has(gradus({"help", "try"}).out, "has no network by name"));
+}
+
+// What the rules give to the project's own commands is no reason to refuse a stranger's, nor theirs to have.
+TEST_P(RoomTrouble, AnUntrustedCommandGetsNothingThatTheRulesGive) {
+    trust(std::string(kPassing) + "[sandbox]\nnetwork = \"host\"\n");
+    const Ended ended = tried("ls /sys/class/net; cat /proc/net/dev | wc -l", {"--untrusted"});
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_TRUE(has(ended.err, "no-network")) << ended.err;
+    const Ended asked = tried("true", {"--untrusted", "--network", "host"});
+    EXPECT_EQ(asked.exit, 125);
+    EXPECT_TRUE(has(asked.err, "an untrusted command gets no network")) << asked.err;
+}
+
 /// A state directory on a small disk of its own.
 class FullRoom : public RoomProgram {
   protected:
