@@ -231,8 +231,10 @@ TEST_P(Room, AnUntrustedCommandSeesNothing) {
 }
 
 TEST_P(Room, AnUntrustedCommandDoesNotSeeTheProjectWhereverItLies) {
-    const std::filesystem::path elsewhere = "/var/tmp/gradus-room-" + std::to_string(::getpid());
-    std::filesystem::create_directory(elsewhere);
+    // Not where every sandbox has a place of its own.
+    const std::filesystem::path elsewhere = "/opt/gradus-room-" + std::to_string(::getpid());
+    std::error_code error;
+    if (!std::filesystem::create_directory(elsewhere, error)) GTEST_SKIP() << "only root can write to /opt";
     writeBytes(elsewhere / "secret", "hush\n");
     if (GetParam() == As::kOrdinaryUser) start({"chown", "-R", "41235", elsewhere.native()})->wait();
     const std::string secret = (elsewhere / "secret").native();
