@@ -40,6 +40,9 @@ Result applyNamed(Service& service, Context& context, const std::string& what);
 Result promoteNamed(Service& service, Context& context, const std::string& what,
                     const std::optional<std::string>& to = {});
 
+/// Throws what they would for their stage; without `to` it is the work tree.
+void requireStage(Service& service, const Context& context, const std::optional<std::string>& to);
+
 /// False for a caller who set GRADUS_PROGRESS=none: what is shown while things go on would only be in the way.
 bool wantsProgress(const Host& host);
 

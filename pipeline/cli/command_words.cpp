@@ -119,7 +119,9 @@ SandboxWish sandboxWishOf(const Context& context, std::string_view verb) {
 }
 
 Option systemOption() {
-    return {.name = "system", .doc = "copy the whole system, not only the project; the command is root inside"};
+    return {
+        .name = "system",
+        .doc = "copy the whole system, not only the project; the command is root inside, and has no network by name"};
 }
 
 std::vector<Option> commandOptions() {
@@ -130,7 +132,7 @@ std::vector<Option> commandOptions() {
         {.name = "env", .value = "NAME[=VALUE]", .doc = "pass a variable in, or set it", .repeatable = true});
     options.push_back({.name = "network",
                        .value = "WHICH",
-                       .doc = "none; allow:HOST[:PORT],… by name; or host, the host's own",
+                       .doc = "none; allow:HOST[:PORT][=ADDRESS],… by name, not with --system; or host, the host's own",
                        .fallback = "none"});
     std::vector<std::string_view> guarantees(kGuaranteeNames.begin(), kGuaranteeNames.end());
     options.push_back({.name = "require",

@@ -1,6 +1,7 @@
 #include "pipeline/cli/envelope.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace gradus {
 
@@ -9,6 +10,12 @@ namespace {
 Json errorJson(const Problem& problem) {
     return {
         {"code", problem.code}, {"message", problem.message}, {"hint", problem.hint}, {"retryable", problem.retryable}};
+}
+
+// Of what can happen wherever something is written.
+std::string usualCure(const std::string& message) {
+    if (message.find(errnoText(ENOSPC)) == std::string::npos) return "";
+    return "free some space (`gradus gc` deletes what Gradus no longer needs) and run the command again";
 }
 
 }  // namespace
@@ -31,7 +38,8 @@ Json envelope(std::string_view verb, const Result& result) {
 
 Problem problemOf(const Error& error) {
     const ErrorFace& face = faceOf(error.code());
-    return {std::string(face.word), error.what(), error.hint(), face.retryable};
+    return {std::string(face.word), error.what(), error.hint().empty() ? usualCure(error.what()) : error.hint(),
+            face.retryable};
 }
 
 }  // namespace gradus

@@ -64,10 +64,11 @@ class Run {
         }
     }
 
-    // Where a command's own code is passed through, nothing but 125 says that it never ran.
+    // Where a command's own code is passed through, 125 says that it never ran. A call that was wrong, or came while
+    // somebody else uses the sandbox, can be told from one that will fail again.
     Exit exitOf(const Error& error) const {
         const Exit exit = faceOf(error.code()).exit;
-        return runsCommand_ && exit != Exit::kUsage ? Exit::kSetupFailed : exit;
+        return runsCommand_ && exit != Exit::kUsage && exit != Exit::kBusy ? Exit::kSetupFailed : exit;
     }
 
     static Result bug(std::string_view what) {

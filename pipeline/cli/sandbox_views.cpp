@@ -307,7 +307,9 @@ std::string verdictText(const ExecutionReport& report) {
         case Verdict::kSetupFailed:
             if (exitOf(report) == Exit::kNoSuchCommand && report.failure->detail.find('/') == std::string::npos)
                 return fmt::format("{} is in no directory of PATH, as the sandbox shows them", report.failure->detail);
-            return fmt::format("the command could not be started: {}", report.failure ? report.failure->text() : "");
+            return fmt::format("the command could not be started: {}", report.failure && !report.failure->text().empty()
+                                                                           ? report.failure->text()
+                                                                           : "the sandbox ended before it began");
     }
     return {};
 }

@@ -36,7 +36,7 @@ Option waitOption() {
 }
 
 Patience patienceOf(const Context& context, const Interrupt& interrupt, std::string_view verb) {
-    return {durationOption(context, verb, "wait").value_or(Milliseconds(0)), interrupt.token()};
+    return {durationOption(context, verb, "wait").value_or(Milliseconds(0)), interrupt.token(), kWaiting};
 }
 
 Option quietOption() { return {.name = "quiet", .doc = "say nothing but handles", .letter = 'q'}; }

@@ -22,6 +22,8 @@ std::optional<Milliseconds> durationOption(const Context& context, std::string_v
 
 /// `--wait`, for verbs that need a sandbox for themselves.
 Option waitOption();
+/// How `waitOption` is asked for, by example.
+inline constexpr std::string_view kWaiting = "--wait 1m";
 Patience patienceOf(const Context& context, const Interrupt& interrupt, std::string_view verb);
 
 /// `-q`: nothing but handles.

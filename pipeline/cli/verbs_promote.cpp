@@ -9,6 +9,7 @@
 #include "pipeline/cli/envelope.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/verbs.h"
+#include "pipeline/engine/ground.h"
 #include "policies/language/duration.h"
 #include "policies/language/keys.h"
 #include "store/model/error.h"
@@ -432,6 +433,14 @@ Result applyNamed(Service& service, Context& context, const std::string& what) {
 
 Result promoteNamed(Service& service, Context& context, const std::string& what, const std::optional<std::string>& to) {
     return bring(service, context, what, to ? *to : lastStage(service.engine(context.host.directory())));
+}
+
+void requireStage(Service& service, const Context& context, const std::optional<std::string>& to) {
+    const Engine& engine = service.engine(context.host.directory());
+    if (to)
+        stageNamed(engine.project(), *to);
+    else
+        workTreeStage(engine);
 }
 
 std::vector<Verb> promoteVerbs(const OpenService& open) {

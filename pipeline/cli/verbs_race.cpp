@@ -33,6 +33,14 @@ bool isName(std::string_view name) {
                std::string_view::npos;
 }
 
+std::string patchAt(const std::filesystem::path& path, const std::string& candidate) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored))
+        throw Error(ErrorCode::kNotFound, "there is no file {}, the patch of {}", printable(path.native()), candidate)
+            .hint("nothing was run; name a patch, as `git diff` or `gradus diff` writes it");
+    return readSmallFile(path, kLargestPatch, "the patch");
+}
+
 RaceWish::Entrant entrantOf(const Context& context, const std::string& word) {
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
@@ -45,7 +53,7 @@ RaceWish::Entrant entrantOf(const Context& context, const std::string& word) {
     RaceWish::Entrant entrant{.name = name, .source = word.substr(equals + 1)};
     const auto handle = parseHandle(entrant.source);
     if (entrant.source.front() == '@')
-        entrant.patch = readSmallFile(context.host.directory() / entrant.source.substr(1), kLargestPatch, "the patch");
+        entrant.patch = patchAt(context.host.directory() / entrant.source.substr(1), name);
     else if (handle && handle->kind == HandleKind::kChange)
         entrant.change = entrant.source;
     else
@@ -280,6 +288,8 @@ Result race(Service& service, Context& context) {
     const auto to = context.arguments.value("to");
     if (apply && to) throw usageError("race", "--apply and --to exclude each other");
     RaceWish wish = wishOf(context);
+    // Where the winner goes is known to be there before anybody runs.
+    if (apply || to) requireStage(service, context, to);
     Result result;
     std::optional<Change> change;
     {

@@ -58,8 +58,9 @@ Result shell(Service& service, Context& context) {
     RunningCommand running(context, "sandbox shell");
     RunWords words = running.words();
     if (words.command.empty()) words.command = {shellFor(context)};
-    const CommandRequest request = service.confined(isNew ? here : service.sandboxes().view(record.id).project, words);
-    const Patience patience{durationOption(context, "sandbox shell", "wait").value_or(Milliseconds(0)), request.cancel};
+    const CommandRequest request = service.confined(isNew ? here : service.sandboxes().projectOf(record.id), words);
+    const Patience patience{durationOption(context, "sandbox shell", "wait").value_or(Milliseconds(0)), request.cancel,
+                            kWaiting};
     const ExecutionReport report = service.sandboxes().exec(record.id, request, patience);
     running.finish(report);
     Result result{.exit = exitOf(report), .streamed = !context.json};
@@ -86,7 +87,7 @@ Verb shellVerb(const OpenService& open) {
 
 /// What is hidden in it is hidden from these verbs, too.
 CommandRequest viewOf(Service& service, const SandboxRecord& record) {
-    return service.confined(service.sandboxes().view(record.id).project, {});
+    return service.confined(service.sandboxes().projectOf(record.id), {});
 }
 
 Json copyJson(const SandboxRecord& record, const CopyReport& report) {
@@ -173,7 +174,18 @@ constexpr std::array kPlaceFaces{
     PlaceFace{FilePlace::Where::kOwn, "own", "the sandbox's own; read it here, write with `gradus sandbox put`"},
     PlaceFace{FilePlace::Where::kImage, "image",
               "in the image that holds the sandbox to its disk limit: it has no path on this machine"},
+    PlaceFace{
+        FilePlace::Where::kMerged, "merged",
+        "a directory that the project and the sandbox's changes make up together: it has no path on this machine"},
 };
+
+std::string adviceFor(FilePlace::Where where, const std::string& sandbox, const std::string& inside) {
+    if (where == FilePlace::Where::kImage)
+        return fmt::format("copy it out: gradus sandbox get {} {} -", sandbox, inside);
+    if (where == FilePlace::Where::kMerged)
+        return fmt::format("copy it out: gradus sandbox get {} {} DIR; or name a file of it", sandbox, inside);
+    return fmt::format("see what is there: gradus sandbox exec {} -- ls", sandbox);
+}
 
 Result path(Service& service, Context& context) {
     const SandboxRecord record = namedSandbox(service, context);
@@ -189,11 +201,8 @@ Result path(Service& service, Context& context) {
                    {"type", place.type.empty() ? Json() : Json(place.type)}};
     if (place.path.empty()) {
         result.exit = Exit::kFailed;
-        result.problem =
-            Problem{std::string(face.word), fmt::format("{}: {}", printable(inside), face.text),
-                    place.where == FilePlace::Where::kImage
-                        ? fmt::format("copy it out: gradus sandbox get {} {} -", handle, printable(shellWord(inside)))
-                        : fmt::format("see what is there: gradus sandbox exec {} -- ls", handle)};
+        result.problem = Problem{std::string(face.word), fmt::format("{}: {}", printable(inside), face.text),
+                                 adviceFor(place.where, handle, printable(shellWord(inside)))};
         return result;
     }
     if (!context.json && context.host.terminal().errIsTerminal) context.progress.text(std::string(face.text));
@@ -257,7 +266,11 @@ Result reopen(Service& service, Context& context) {
     const SandboxRecord record = service.reopen(execution, context.arguments.value("name"));
     const std::string handle = sandboxHandle(record.id);
     const bool quiet = context.arguments.flag("quiet");
-    Result result{.data = {{"sandbox", sandboxJson(record)}, {"execution", execution}},
+    const bool asItWas = service.sandboxes().view(record.id).onCopy;
+    if (!asItWas)
+        context.progress.text(
+            "warning: the project was too large to be copied: what the check did not write is shown as it is now");
+    Result result{.data = {{"sandbox", sandboxJson(record)}, {"execution", execution}, {"as_it_was", asItWas}},
                   .text = (quiet ? handle : sandboxLabel(record)) + "\n"};
     if (!quiet)
         result.next = {fmt::format("gradus sandbox shell {}", handle), fmt::format("gradus sandbox diff {}", handle),
@@ -312,7 +325,8 @@ std::vector<Verb> roomVerbs(const OpenService& open) {
             {.words = "sandbox path",
              .group = Group::kTry,
              .summary = "say where a file of a sandbox lies on this machine",
-             .examples = {{"gradus sandbox path s7 src/main.c", "for a program that only reads files"}},
+             .examples = {{"gradus sandbox path s7 src/main.c", "for a program that only reads files"},
+                          {"gradus sandbox path s7 build", "a directory only if one layer has all of it"}},
              .positionals = {sandboxPlace(), {"PATH", "of the sandbox, relative to the project"}},
              .handler = withService(open, path)},
             statsVerb(open),

@@ -39,9 +39,9 @@ Result create(Service& service, Context& context) {
 Result execute(Service& service, Context& context) {
     const SandboxRecord record = namedSandbox(service, context);
     RunningCommand running(context, "sandbox exec");
-    const auto project = service.sandboxes().view(record.id).project;
-    CommandRequest request = service.confined(project, running.words());
-    const Patience patience{durationOption(context, "sandbox exec", "wait").value_or(Milliseconds(0)), request.cancel};
+    CommandRequest request = service.confined(service.sandboxes().projectOf(record.id), running.words());
+    const Patience patience{durationOption(context, "sandbox exec", "wait").value_or(Milliseconds(0)), request.cancel,
+                            kWaiting};
     const auto snapshot = context.arguments.value("snapshot");
     if (snapshot) service.sandboxes().snapshot(record.id, *snapshot, patience);
     const ExecutionReport report = service.sandboxes().exec(record.id, request, patience);
@@ -99,15 +99,19 @@ std::string lastRunText(const Execution& run) {
     return text;
 }
 
+std::string baseText(const SandboxView& view) {
+    if (view.onCopy) return "a copy of what the failed check saw";
+    return view.record.commit.value_or("the directory as it is");
+}
+
 Result show(Service& service, Context& context) {
     const SandboxView view = service.sandboxes().view(namedSandbox(service, context).id);
     std::string text = fmt::format(
         "sandbox   {}\nproject   {}\nbase      {}{}\nstate     {}\ncreated   {}\nused      {}\n"
         "expires   {}\n",
-        sandboxLabel(view.record), printable(view.project.native()),
-        view.record.commit.value_or("the directory as it is"), view.record.system ? ", and the whole system" : "",
-        stateOf(view), formatTime(view.record.createdAt), formatTime(view.record.usedAt),
-        formatTime(view.record.expiresAt()));
+        sandboxLabel(view.record), printable(view.project.native()), baseText(view),
+        view.record.system ? ", and the whole system" : "", stateOf(view), formatTime(view.record.createdAt),
+        formatTime(view.record.usedAt), formatTime(view.record.expiresAt()));
     for (const SnapshotRecord& snapshot : view.snapshots)
         text += fmt::format("snapshot  {}  {}\n", printable(snapshot.name.value_or("[redacted]")),
                             formatTime(snapshot.takenAt));

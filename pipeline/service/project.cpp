@@ -2,6 +2,7 @@
 
 #include "policies/language/rule_files.h"
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -30,6 +31,13 @@ fs::path realPath(const fs::path& path) {
     return real;
 }
 
+// The store, the log and every answer hold text, so such a path would be another one when it is read again.
+void refuseUnwritable(const fs::path& root) {
+    if (firstInvalidUtf8(root.native()))
+        throw Error(ErrorCode::kNotAllowed, "{} cannot be a project: its path is not UTF-8", printable(root.native()))
+            .hint("nothing was made; give the directory another name, or move the project");
+}
+
 void refuseTooMuch(const fs::path& root, const Environment& environment) {
     const auto home = environment("HOME");
     const bool isHome = home && !home->empty() && isThere(*home) && realPath(*home) == root;
@@ -47,6 +55,7 @@ fs::path findProjectRoot(const fs::path& directory, const Environment& environme
     if (!root) root = nearestWith(start, ".git");
     if (!root) root = start;
     refuseTooMuch(*root, environment);
+    refuseUnwritable(*root);
     return *root;
 }
 

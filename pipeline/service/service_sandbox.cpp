@@ -38,18 +38,20 @@ std::string freeName(const std::string& wanted, const std::vector<SandboxView>& 
     return name;
 }
 
-// Nothing of the project goes in, and what it costs to be sure is no matter.
-void distrust(TryRequest& request) {
+// Nothing of the project goes in, and what it costs to be sure is no matter. What the rules give to the project's own
+// commands is no stranger's.
+void distrust(TryRequest& request, const SandboxWish& wish) {
+    if (wish.asked.has("network") && request.command.network != Network::kNone)
+        throw Error(ErrorCode::kNotAllowed, "an untrusted command gets no network")
+            .hint("leave --network out, or run it without --untrusted");
     request.untrusted = true;
+    request.command.network = Network::kNone;
+    request.command.without.clear();
     request.afterwards = Afterwards::kDiscard;
     request.command.strongest = true;
     request.command.system = false;  // there it would be root
     request.command.services.clear();
     request.command.remarks.clear();
-    if (request.command.network != Network::kNone || !request.command.without.empty())
-        throw Error(ErrorCode::kNotAllowed,
-                    "an untrusted command gets neither the network nor less than every guarantee")
-            .hint("leave --network host out, and `network` and `without` of [sandbox] for this run");
 }
 
 }  // namespace
@@ -130,7 +132,7 @@ TryRequest Service::attempted(const fs::path& directory, const RunWords& words) 
     request.project = rules.project.root;
     request.command = confined(directory, words, rules);
     request.lifetime = rules.settings.duration("lifetime");
-    if (words.untrusted) distrust(request);
+    if (words.untrusted) distrust(request, words.wish);
     return request;
 }
 
@@ -171,7 +173,7 @@ SandboxRecord Service::reopen(const std::string& execution, const std::optional<
     if (!left)
         throw Error(ErrorCode::kNotFound, "nothing was kept of {}", execution)
             .hint("before checks that said no are kept, the newest eight, as long as the policy's `keep-failed` says");
-    const fs::path project = sandboxes().view(left->id).project;
+    const fs::path project = sandboxes().projectOf(left->id);
     const std::string called = name ? *name : freeName("reopened-" + execution, sandboxes().list(std::nullopt));
     return sandboxes().fork(left->id, 1, {called}, {}, sandboxLifetime(project)).front();
 }

@@ -41,6 +41,8 @@ Outcome Examination::ask(const Limits& limits, const std::string& what, const st
 Proof Examination::judged(Guarantee guarantee, const Outcome& outcome, bool seenFromOutside) {
     Proof proof{guarantee, outcome.verdict == Verdict::kOk && seenFromOutside, oneLine(outcome.out.head), {}};
     if (outcome.failure) proof.evidence = outcome.failure->text();
+    if (!proof.holds && proof.evidence.empty())
+        proof.evidence = fmt::format("its examination ended without a word: {}", verdictName(outcome.verdict));
     return proof;
 }
 

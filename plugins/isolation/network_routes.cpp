@@ -17,12 +17,16 @@ constexpr std::uint32_t kFirstAddress = 0xc6120001;  // 198.18.0.1: a range that
 std::vector<NetworkRoute> routesFor(const std::vector<Destination>& destinations) {
     std::map<std::string, std::uint32_t> addresses;
     std::vector<NetworkRoute> routes;
-    std::set<std::pair<std::string, std::uint16_t>> known;
+    std::map<std::pair<std::string, std::uint16_t>, const Destination*> known;
     const auto add = [&](const Destination& destination, std::uint16_t port) {
         const auto next = static_cast<std::uint32_t>(kFirstAddress + addresses.size());
         const std::uint32_t address = addresses.emplace(destination.host, next).first->second;
-        if (known.emplace(destination.host, port).second)
-            routes.push_back({{address, port}, destination.host, destination.address});
+        const auto [there, isNew] = known.emplace(std::pair(destination.host, port), &destination);
+        if (isNew) return routes.push_back({{address, port}, destination.host, destination.address});
+        if (there->second->address != destination.address)
+            throw Error(ErrorCode::kUsage, "'{}' and '{}' lead {}:{} to two places", formatDestination(*there->second),
+                        formatDestination(destination), destination.host, port)
+                .hint("name it once, with the address that is meant or with none");
     };
     for (const Destination& destination : destinations) {
         if (const auto pin = destination.address ? parseAddress(*destination.address) : std::nullopt;

@@ -30,6 +30,9 @@ void showSystem(CloneDraft& draft) {
     for (const ReadOnlyBind& bind : copy.binds) draft.view.bind(bind.source, bind.target);
     for (const fs::path& path : copy.hidden) draft.view.hide(path);
     for (const PrivateFile& seed : copy.seeds) draft.view.seed(seed);
+    // The homes out here stay hidden, but whoever adds a user inside needs a place for one.
+    std::error_code error;
+    if (fs::is_directory(fs::symlink_status("/home", error))) draft.view.privateDirectory("/home", 0755);
     std::string path = draft.request.environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
     for (const char* place : kRootsPlaces)
         if (!isNamedIn(path, place)) path += std::string(":") + place;

@@ -335,6 +335,7 @@ bool Layers::discard(std::int64_t layer) const {
 }
 
 void Layers::remove(std::int64_t layer) const { removeAt(place(layer)); }
+void Layers::dropBase(std::int64_t layer) const { removeAt(place(layer) / "base"); }
 void Layers::dropParts(std::int64_t layer) const { removeAt(content(layer) / "parts"); }
 
 void Layers::removeAt(const fs::path& path) const {
@@ -347,8 +348,8 @@ void Layers::removeAt(const fs::path& path) const {
     ::rmdir(trash.c_str());
 }
 
-std::uint64_t Layers::emptyTrash() const {
-    const fs::path trash = root_ / "trash";
+std::uint64_t Layers::emptyTrash(const fs::path& root) {
+    const fs::path trash = root / "trash";
     std::error_code error;
     if (!fs::is_directory(fs::symlink_status(trash, error))) return 0;
     return removeContents(openDirectory(trash).get());

@@ -93,6 +93,7 @@ class Layers {
     /// A bottom layer may bring what it lies on with it: a copy of a directory that is not the project.
     void makeBase(std::int64_t layer, const std::filesystem::path& directory,
                   const std::set<std::string>& leftOut) const;
+    void dropBase(std::int64_t layer) const;
     /// Where that is; nothing if the layer lies on the project.
     std::optional<std::filesystem::path> baseOf(std::int64_t layer) const;
 
@@ -115,8 +116,8 @@ class Layers {
     void remove(std::int64_t layer) const;
     /// Empty images of sizes that nobody asked for in a week.
     void removeOldTemplates(Time now) const;
-    /// Deletes what was discarded; gives the bytes that were allocated to it.
-    std::uint64_t emptyTrash() const;
+    /// Deletes what was discarded below `root`, whoever's it was; gives the bytes that were allocated to it.
+    static std::uint64_t emptyTrash(const std::filesystem::path& root);
 
     std::vector<std::int64_t> listed() const;
     /// Sandboxes that have a lock file.

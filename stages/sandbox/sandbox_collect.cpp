@@ -12,6 +12,11 @@ namespace {
 // After the last use of a commit's tree that nothing stands on: making it again costs reading the repository.
 constexpr Milliseconds kCommitsStay{std::int64_t{7} * 24 * 3600 * 1000};
 
+bool isTransient(const SandboxRecords& records, std::int64_t sandbox) {
+    const auto record = records.sandbox(sandbox);
+    return record && !record->ended && record->kind == SandboxKind::kTransient;
+}
+
 bool isEnded(const SandboxRecords& records, std::int64_t sandbox) {
     const auto record = records.sandbox(sandbox);
     return !record || record->ended;
@@ -27,13 +32,24 @@ void Sandboxes::Inside::reap(CollectReport& report) {
     for (const SandboxRecord& record : transient)
         if (record.owner && isProvenDead(*record.owner)) dead.push_back(record);
     if (dead.empty()) return;
+    try {
+        endDead(dead, report);
+    } catch (const FullDisk&) {
+        // Recorded last then: what they leave is nobody's, and may be all that fills the disk.
+        for (const SandboxRecord& record : dead)
+            if (read([&](const Records& records) { return isTransient(records.sandboxes(), record.id); }))
+                layers().discard(record.layer);
+        endDead(dead, report);
+    }
+}
+
+void Sandboxes::Inside::endDead(const std::vector<SandboxRecord>& dead, CollectReport& report) {
     std::vector<std::int64_t> theirs;
     write([&](SandboxWriter& writer, Writer&) {
         theirs.clear();
         report.reaped.clear();
         for (const SandboxRecord& record : dead) {
-            const auto now = writer.records().sandbox(record.id);
-            if (!now || now->ended || now->kind != SandboxKind::kTransient) continue;
+            if (!isTransient(writer.records(), record.id)) continue;
             for (const RunningExecution& running : writer.records().running())
                 if (running.sandbox == record.id) writer.lose(running);
             writer.end(record.id, SandboxEnd::kReaped);
@@ -99,8 +115,12 @@ void Sandboxes::Inside::sweep(CollectReport& report) {
         if (const auto lock = SandboxLock::attempt(layers().lockFile(sandbox))) lock->removeFile();
     }
     layers().removeOldTemplates(around.clock.now());
+    collectTrash(report);
+}
+
+void Sandboxes::Inside::collectTrash(CollectReport& report) const {
     try {
-        report.removedBytes += layers().emptyTrash();
+        report.removedBytes += emptyTrash();
     } catch (const Error& e) {
         report.problems.emplace_back(e.what());
     }
@@ -118,7 +138,7 @@ void Sandboxes::Inside::collectPinned(CollectReport& report) {
     };
     layers().prepare();
     report.commits += collectCommits(around.state.root / "commits", around.clock.now() - kCommitsStay, isNeeded,
-                                     around.state.root / "sandboxes/trash");
+                                     layersRoot() / "trash");
 }
 
 CollectReport Sandboxes::reap() {
@@ -127,14 +147,20 @@ CollectReport Sandboxes::reap() {
     return report;
 }
 
+// The trash comes first as well: on a full disk nothing can be recorded before something is deleted, and the store need
+// not even be opened for that.
 CollectReport Sandboxes::collect() {
     CollectReport report;
-    inside_->reap(report);
-    inside_->loseExecutions(report);
-    inside_->expire(report);
-    inside_->collectPinned(report);
-    inside_->collectData(report);
-    inside_->sweep(report);
+    inside_->collectTrash(report);
+    using Step = void (Inside::*)(CollectReport&);
+    for (const Step step : {&Inside::reap, &Inside::loseExecutions, &Inside::expire, &Inside::collectPinned,
+                            &Inside::collectData, &Inside::sweep}) {
+        try {
+            (inside_.get()->*step)(report);
+        } catch (const FullDisk& e) {
+            report.problems.emplace_back(e.what());
+        }
+    }
     return report;
 }
 

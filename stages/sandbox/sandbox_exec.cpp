@@ -111,7 +111,7 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& want
     notePlan(command, clone, plan, report);
     services.addTo(report);
     unfinished.isFinished();
-    inside_->write([&](SandboxWriter& writer, Writer&) { writer.finish(report.execution); });
+    inside_->recordEnd([&](SandboxWriter& writer, Writer&) { writer.finish(report.execution); }, report);
     return report;
 }
 

@@ -11,14 +11,20 @@ namespace gradus {
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
-constexpr std::uint64_t kMostEntries = 100'000;
+/// How much is copied at most.
+struct Bounds {
+    std::uint64_t bytes = std::uint64_t{256} << 20;
+    std::uint64_t entries = 100'000;
+};
+// A project can be shown as it is instead, so whoever waits for the verdict does not wait for long.
+constexpr Bounds kOfProject{.entries = 20'000};
 constexpr std::size_t kMostKept = 8;
 constexpr std::string_view kNamePrefix = "failed-e";
 
 /// How much is to be copied, looked at no further than it takes to know that it is too much.
 class Amount {
   public:
+    explicit Amount(const Bounds& bounds) : bounds_(bounds) {}
     /// Written inside: a directory that is closed to us is opened up when it is copied.
     void addOurs(int directory) { add(directory, {}, "", 0); }
     /// All below it but for `leftOut`. It is not ours to open up, so one that is closed is too much.
@@ -26,12 +32,12 @@ class Amount {
         closedIsTooMuch_ = true;
         add(directory, leftOut, "", 0);
     }
-    bool isTooMuch() const { return bytes_ > kMostBytes || entries_ > kMostEntries; }
+    bool isTooMuch() const { return bytes_ > bounds_.bytes || entries_ > bounds_.entries; }
 
   private:
     void add(int directory, const std::set<std::string>& leftOut, const std::string& prefix, int depth) {
         constexpr int kDeepestKept = 200;
-        if (depth > kDeepestKept || (directory < 0 && closedIsTooMuch_)) bytes_ = kMostBytes + 1;
+        if (depth > kDeepestKept || (directory < 0 && closedIsTooMuch_)) bytes_ = bounds_.bytes + 1;
         if (directory < 0 || isTooMuch()) return;
         for (const std::string& name : namesIn(directory)) {
             struct stat info {};
@@ -47,6 +53,7 @@ class Amount {
         }
     }
 
+    Bounds bounds_;
     bool closedIsTooMuch_ = false;
     std::uint64_t bytes_ = 0;
     std::uint64_t entries_ = 0;
@@ -65,21 +72,32 @@ bool isOfFailure(const SandboxRecord& record, std::int64_t project) {
 
 }  // namespace
 
-// Two layers: what the check wrote, over the change that it was about. They lie on the project, as every sandbox does,
-// or, where the tree is another's (a release, a seed), on a copy of it: that one may move on, or go. The copies are
-// whole before a row says so.
+// A project may hold what cannot be read: it is shown as it is then.
+void Sandboxes::Inside::copyGround(std::int64_t layer, const ResultingTree& tree, bool isProject) {
+    try {
+        layers().makeBase(layer, tree.directory, leftOutOf(tree));
+    } catch (const Error&) {
+        if (!isProject) throw;
+        layers().dropBase(layer);
+    }
+}
+
+// Two layers: what the check wrote, over the change that it was about. They lie on a copy of what the check saw, which
+// may move on, or go. Only a project that is too large for that lies below as it is, as it does below every sandbox.
+// The copies are whole before a row says so.
 std::optional<std::int64_t> Sandboxes::Inside::keepFailed(const SandboxRecord& record, const ResultingTree& tree,
                                                           int upper, const ExecutionReport& report,
                                                           Milliseconds lifetime) {
     const bool isProject = tree.directory == tree.project && tree.leftOut.empty();
-    const std::set<std::string> leftOut = leftOutOf(tree);
     std::int64_t next = 0;
     try {
-        Amount amount;
-        amount.addOurs(upper);
-        if (!isProject) amount.addTheirs(openFile(tree.directory, O_RDONLY | O_DIRECTORY).get(), leftOut);
-        if (amount.isTooMuch()) return std::nullopt;
-        if (!isProject) layers().makeBase(record.layer, tree.directory, leftOut);
+        Amount written{Bounds()};
+        written.addOurs(upper);
+        Amount all(isProject ? kOfProject : Bounds());
+        all.addOurs(upper);
+        all.addTheirs(openFile(tree.directory, O_RDONLY | O_DIRECTORY).get(), leftOutOf(tree));
+        if (written.isTooMuch() || (all.isTooMuch() && !isProject)) return std::nullopt;
+        if (!all.isTooMuch()) copyGround(record.layer, tree, isProject);
         layers().stageNext(record.layer, upper);
         write([&](SandboxWriter& writer, Writer&) {
             writer.finish(report.execution);

@@ -48,14 +48,54 @@ FileDescriptor openRegular(int directory, const std::string& name, struct stat& 
     if (!file) failEntry("open", name);
     if (::fstat(file.get(), &info) != 0) failEntry("look at", name);
     if (!S_ISREG(info.st_mode))
-        throw Error(ErrorCode::kNotAllowed, "'{}' is {}, not a file", printable(name), fileTypeName(info.st_mode));
+        throw Error(ErrorCode::kUsage, "'{}' is {}, not a file", printable(name), fileTypeName(info.st_mode));
     return file;
+}
+
+bool isCopied(mode_t mode) { return S_ISREG(mode) || S_ISLNK(mode) || S_ISDIR(mode); }
+
+[[noreturn]] void refuseType(const fs::path& path, mode_t mode) {
+    throw Error(ErrorCode::kUsage, "{} is {}: only files, links and directories are copied", printable(path.native()),
+                fileTypeName(mode))
+        .hint("nothing was copied; name what lies beside it, or take it away first");
 }
 
 void refuseDepth(const Names& names) {
     if (names.size() > kDeepestCopy)
         throw Error(ErrorCode::kNotAllowed, "directories nest deeper than {} levels", kDeepestCopy);
 }
+
+/// What is to be brought in, looked at before anything is written.
+class Inspection {
+  public:
+    explicit Inspection(const fs::path& state) { isThere_ = ::stat(state.c_str(), &state_) == 0; }
+
+    void entry(int directory, const std::string& name, const fs::path& path, std::size_t depth = 0) const {
+        struct stat info {};
+        if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) refuseUnreadable(path);
+        if (!isCopied(info.st_mode)) refuseType(path, info.st_mode);
+        if (!S_ISDIR(info.st_mode)) return;
+        if (isThere_ && info.st_dev == state_.st_dev && info.st_ino == state_.st_ino)
+            throw Error(ErrorCode::kNotAllowed, "{} is where Gradus keeps its state, all sandboxes among it",
+                        printable(path.native()))
+                .hint("nothing was copied; name what lies beside it");
+        if (depth > kDeepestCopy) return;  // refused when it is copied
+        const FileDescriptor open(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!open) refuseUnreadable(path);
+        for (const std::string& below : namesIn(open.get())) entry(open.get(), below, path / below, depth + 1);
+    }
+
+  private:
+    [[noreturn]] static void refuseUnreadable(const fs::path& path) {
+        const bool isMissing = errno == ENOENT || errno == ENOTDIR;
+        throw Error(isMissing ? ErrorCode::kNotFound : ErrorCode::kNotAllowed, "cannot read {}: {}",
+                    printable(path.native()), errnoText(errno))
+            .hint("nothing was copied");
+    }
+
+    struct stat state_ {};
+    bool isThere_ = false;
+};
 
 /// From the host into the topmost layer.
 class Bringing {
@@ -74,9 +114,7 @@ class Bringing {
             writer_.file(inside, file.get(), info);
             report_.bytes += static_cast<std::uint64_t>(info.st_size);
         } else {
-            report_.leftOut.push_back(
-                fmt::format("{}: {}", printable(pathOf(inside).native()), fileTypeName(info.st_mode)));
-            return;
+            refuseType(pathOf(inside), info.st_mode);  // it became that meanwhile
         }
         ++report_.files;
     }
@@ -99,12 +137,20 @@ class Taking {
     Taking(Names top, const std::function<bool(const Names&)>& isHidden, CopyReport& report)
         : top_(std::move(top)), isHidden_(isHidden), report_(report) {}
 
+    /// Before anything is written.
+    void inspect(const LayeredTree::Entry& entry, const Names& inside) const {
+        if (isHidden_(inside)) return;
+        if (!isCopied(entry.info.st_mode)) refuseType(pathOf(inside), entry.info.st_mode);
+        if (!entry.isDirectory() || inside.size() > kDeepestCopy) return;
+        for (const std::string& below : LayeredTree::names(entry.directory))
+            if (const auto found = LayeredTree::step(entry.directory, below)) inspect(*found, with(inside, below));
+    }
+
     void entry(const LayeredTree::Entry& entry, const Names& inside, int directory, const std::string& name) {
         refuseDepth(inside);
         if (isHidden_(inside)) return leaveOut(inside, "the sandbox shows something else there");
         if (entry.isDirectory()) return tree(entry, inside, directory, name);
         if (S_ISLNK(entry.info.st_mode)) return link(entry, inside, directory, name);
-        if (!S_ISREG(entry.info.st_mode)) return leaveOut(inside, std::string(fileTypeName(entry.info.st_mode)));
         file(entry, directory, name);
         ++report_.files;
     }
@@ -192,6 +238,16 @@ void refuseCovered(const Covered& covered, const Names& names) {
             .hint("it is hidden by the rules, or lies on another file system");
 }
 
+/// A directory out here that the caller named.
+FileDescriptor openHosts(const fs::path& directory) {
+    FileDescriptor open(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (open) return open;
+    const bool isMissing = errno == ENOENT || errno == ENOTDIR;
+    throw Error(isMissing ? ErrorCode::kNotFound : ErrorCode::kNotAllowed, "cannot open the directory {}: {}",
+                printable(directory.native()), errnoText(errno))
+        .hint("nothing was copied");
+}
+
 LayeredTree::Entry demanded(const LayeredTree& tree, const Names& names, std::int64_t sandbox) {
     auto entry = tree.find(names);
     if (!entry)
@@ -276,12 +332,18 @@ void Sandboxes::Inside::writeFiles(const Files& files, const std::function<void(
 
 CopyReport Sandboxes::put(std::int64_t sandbox, const fs::path& source, const fs::path& inside,
                           const CommandRequest& request, const Patience& patience) {
-    const fs::path from = fs::absolute(source).lexically_normal();
-    const std::string name = from.has_filename() ? from.filename() : from.parent_path().filename();
+    const fs::path whole = fs::absolute(source).lexically_normal();
+    const fs::path from = whole.has_filename() ? whole : whole.parent_path();
+    const std::string name = from.filename();
+    if (name.empty()) throw Error(ErrorCode::kNotAllowed, "the whole file system is not copied");
+    const FileDescriptor parent = openHosts(from.parent_path());
+    const fs::path& state = inside_->around.state.root;
+    if (isWithin(fs::weakly_canonical(from.parent_path()) / name, fs::weakly_canonical(state)))
+        throw Error(ErrorCode::kNotAllowed, "{} is part of Gradus's own state", printable(from.native()))
+            .hint("files of a sandbox are copied with `gradus sandbox get`");
+    Inspection(state).entry(parent.get(), name, from);
     const Inside::Files files = inside_->files(sandbox, request, Layers::Access::kWrite, patience);
     const Names names = inside_->placeFor(files, inside, name);
-    const FileDescriptor parent =
-        openFile(from.has_filename() ? from.parent_path() : from.parent_path().parent_path(), O_RDONLY | O_DIRECTORY);
     CopyReport report;
     inside_->writeFiles(files,
                         [&](const LayerWriter& writer) { Bringing(writer, report).entry(parent.get(), name, names); });
@@ -307,7 +369,7 @@ CopyReport Sandboxes::get(std::int64_t sandbox, const fs::path& inside, const fs
     fs::path to = fs::absolute(target).lexically_normal();
     if (fs::is_directory(fs::symlink_status(to))) to = to / names.back();
     if (!to.has_filename()) to = to.parent_path();
-    const FileDescriptor parent = openFile(to.parent_path(), O_RDONLY | O_DIRECTORY);
+    const FileDescriptor parent = openHosts(to.parent_path());
     struct stat info {};
     const bool isThere = ::fstatat(parent.get(), to.filename().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
     const bool isFile = S_ISREG(entry.info.st_mode);
@@ -317,6 +379,7 @@ CopyReport Sandboxes::get(std::int64_t sandbox, const fs::path& inside, const fs
     CopyReport report;
     const std::function<bool(const Names&)> isHidden = [&](const Names& path) { return files.covered.holds(path); };
     Taking taking(names, isHidden, report);
+    taking.inspect(entry, names);
     if (!isFile || !isThere) {
         taking.entry(entry, names, parent.get(), to.filename());
     } else {
@@ -360,6 +423,7 @@ FilePlace Sandboxes::where(std::int64_t sandbox, const fs::path& inside, const C
     const auto entry = inside_->openTree(chain, ground.base, Layers::Access::kBeside).tree.find(names);
     if (!entry) return {};
     const std::string type(fileTypeName(entry->info.st_mode));
+    if (entry->directory.size() > 1) return {FilePlace::Where::kMerged, {}, type};
     if (entry->layer == chain.size())
         return {ground.stands ? FilePlace::Where::kFrozen : FilePlace::Where::kBase, ground.base / pathOf(names), type};
     const std::int64_t layer = chain[entry->layer].id;

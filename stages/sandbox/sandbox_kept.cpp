@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "stages/sandbox/clone_view.h"
 #include "stages/sandbox/sandboxes_inside.h"
 #include "store/model/utf8.h"
 
@@ -36,7 +37,18 @@ bool isDeep(const std::vector<LayerRecord>& chain, const Layers& layers) {
     return chain.size() > mostLayers() || images > kMostImages;
 }
 
+ProjectIdentity identifyProjectOf(std::int64_t sandbox, const fs::path& project) {
+    if (!isDirectory(project))
+        throw Error(ErrorCode::kNotFound, "{}, which sandbox s{} is a clone of, is gone or was moved",
+                    printable(project.native()), sandbox)
+            .hint(fmt::format("put it back there, and the sandbox is as it was; `gradus sandbox rm s{}` gives it up",
+                              sandbox));
+    return identify(project);
+}
+
 }  // namespace
+
+fs::path Sandboxes::projectOf(std::int64_t sandbox) { return identifyProjectOf(sandbox, view(sandbox).project).path; }
 
 MaterialisedCommit Sandboxes::Inside::pinned(const fs::path& project, const std::string& commit) const {
     const fs::path cache = around.state.root / "commits";
@@ -56,7 +68,11 @@ Sandboxes::Inside::Ground Sandboxes::Inside::groundOf(const SandboxRecord& recor
 HeldSandbox Sandboxes::Inside::hold(std::int64_t sandbox, const Patience& patience) {
     living(sandbox);  // before a lock file is made for one that is not
     layers().prepare();
-    return hold(SandboxLock(layers().lockFile(sandbox), handleOf(sandbox), patience.most, patience.cancel), sandbox);
+    return hold(lockOf(sandbox, patience), sandbox);
+}
+
+SandboxLock Sandboxes::Inside::lockOf(std::int64_t sandbox, const Patience& patience) {
+    return {layers().lockFile(sandbox), handleOf(sandbox), patience.most, patience.cancel, patience.option};
 }
 
 HeldSandbox Sandboxes::Inside::hold(SandboxLock lock, std::int64_t sandbox) {
@@ -65,7 +81,7 @@ HeldSandbox Sandboxes::Inside::hold(SandboxLock lock, std::int64_t sandbox) {
         held.chain = records.sandboxes().chain(held.record.layer);
         return records.project(held.record.project);
     });
-    held.project = identify(project.value_or(ProjectIdentity()).path);
+    held.project = identifyProjectOf(sandbox, project.value_or(ProjectIdentity()).path);
     if (held.project != project)
         throw Error(ErrorCode::kNotAllowed, "{} is another directory than sandbox s{} is a clone of",
                     printable(held.project.path.native()), sandbox)
@@ -202,6 +218,7 @@ std::vector<SandboxRecord> Sandboxes::fork(std::int64_t sandbox, std::size_t cou
         const bool isEmpty = !held.chain.front().used;
         draft.below = isEmpty ? held.chain.front().below : writer.freeze(sandbox);
         next = writer.records().sandbox(sandbox)->layer;
+        forks.clear();
         for (std::size_t i = 0; i < count; ++i) {
             draft.name = i < names.size() ? std::optional(names[i]) : std::nullopt;
             forks.push_back(writer.create(draft));
@@ -291,11 +308,7 @@ void Sandboxes::Inside::end(const HeldSandbox& held, SandboxEnd reason, const st
 void Sandboxes::remove(std::int64_t sandbox, const Patience& patience) {
     inside_->living(sandbox);
     inside_->layers().prepare();
-    HeldSandbox held{
-        SandboxLock(inside_->layers().lockFile(sandbox), handleOf(sandbox), patience.most, patience.cancel),
-        {},
-        {},
-        {}};
+    HeldSandbox held{inside_->lockOf(sandbox, patience), {}, {}, {}};
     held.record = inside_->living(sandbox);
     std::vector<std::int64_t> layers;
     inside_->read([&](const Records& records) {
@@ -304,8 +317,15 @@ void Sandboxes::remove(std::int64_t sandbox, const Patience& patience) {
             for (const LayerRecord& layer : records.sandboxes().chain(snapshot.layer)) layers.push_back(layer.id);
         return 0;
     });
-    inside_->end(held, SandboxEnd::kRemoved, std::nullopt);
+    try {
+        inside_->end(held, SandboxEnd::kRemoved, std::nullopt);
+    } catch (const FullDisk&) {
+        // Nobody else stands on its own layer, which may be all that fills the disk.
+        inside_->layers().remove(held.record.layer);
+        inside_->end(held, SandboxEnd::kRemoved, std::nullopt);
+    }
     inside_->discardUnreachable(layers);
+    inside_->emptyTrashIfPossible();
 }
 
 }  // namespace gradus

@@ -48,7 +48,7 @@ std::string busyText(const std::filesystem::path& path) {
 }  // namespace
 
 SandboxLock::SandboxLock(const std::filesystem::path& path, const std::string& sandbox, Milliseconds most,
-                         const std::stop_token& cancel)
+                         const std::stop_token& cancel, std::string_view option)
     : path_(path) {
     const auto deadline = std::chrono::steady_clock::now() + most;
     // flock has no timed form that a token could interrupt.
@@ -61,7 +61,7 @@ SandboxLock::SandboxLock(const std::filesystem::path& path, const std::string& s
         std::this_thread::sleep_for(nap);
     }
     throw Error(ErrorCode::kBusy, "sandbox {} is busy: {}", sandbox, busyText(path))
-        .hint("wait for it to end (`--wait`)");
+        .hint(option.empty() ? "call again when it has ended" : fmt::format("wait for it to end: {}", option));
 }
 
 // Said, not left to closing: a child that another thread is just starting has a copy of the descriptor until its exec.

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <stop_token>
+#include <string_view>
 
 #include "store/file.h"
 #include "store/model/clock.h"
@@ -13,9 +14,10 @@ namespace gradus {
 /// threads of one process.
 class SandboxLock {
   public:
-    /// Throws Error(kBusy) naming the process that holds it, at once or after `most`; the same when cancelled.
+    /// Throws Error(kBusy) naming the process that holds it, at once or after `most`; the same when cancelled. `option`
+    /// is how the caller could have asked to wait; empty: there is no way.
     SandboxLock(const std::filesystem::path& file, const std::string& sandbox, Milliseconds most,
-                const std::stop_token& cancel);
+                const std::stop_token& cancel, std::string_view option);
     SandboxLock(SandboxLock&&) noexcept = default;
     SandboxLock& operator=(SandboxLock&&) = delete;
     ~SandboxLock();

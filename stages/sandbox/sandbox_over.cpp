@@ -92,8 +92,8 @@ ExecutionReport Sandboxes::runOver(const ResultingTree& tree, const CommandReque
     LayerForNow layer(inside_->layers(), record.layer);
     std::unique_ptr<Sandbox> open;
     Unfinished unfinished([this](const auto& work) { inside_->write(work); },
-                          [&](SandboxWriter& writer) {
-                              const bool lost = open && report.execution.verdict == Verdict::kSetupFailed;
+                          [&, lost = false](SandboxWriter& writer) mutable {
+                              lost = lost || (open && report.execution.verdict == Verdict::kSetupFailed);
                               open.reset();
                               if (lost) writer.lose({execution, record.id, *draft.owner});
                               if (!lost) writer.finish(report.execution);

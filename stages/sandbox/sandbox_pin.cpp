@@ -52,7 +52,7 @@ std::unique_ptr<PinnedBase> Sandboxes::pin(const PinRequest& request) {
 void Sandboxes::Inside::forgetCopies() {
     try {
         layers().prepare();
-        layers().emptyTrash();
+        emptyTrash();
     } catch (const Error& e) {
         around.warn(e.what());
     }

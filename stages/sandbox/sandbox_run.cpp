@@ -21,11 +21,16 @@ std::optional<Digest> storeText(Objects& objects, const CapturedStream& stream) 
     return objects.put(stream.text());
 }
 
+// The command has run and its output was shown: a disk that cannot take it is no reason to lose how it ended.
 void storeOutput(const Sandboxes::Surroundings& around, ExecutionReport& report) {
     if (report.out.bytes + report.err.bytes == 0) return;
-    Objects objects(around.state.objects(), around.clock);
-    report.execution.out = storeText(objects, report.out);
-    report.execution.err = storeText(objects, report.err);
+    try {
+        Objects objects(around.state.objects(), around.clock);
+        report.execution.out = storeText(objects, report.out);
+        report.execution.err = storeText(objects, report.err);
+    } catch (const Error& e) {
+        report.notes.push_back(fmt::format("the output is not on record: {}", e.what()));
+    }
 }
 
 }  // namespace
@@ -33,7 +38,7 @@ void storeOutput(const Sandboxes::Surroundings& around, ExecutionReport& report)
 void notePlan(const CommandRequest& command, const CloneRequest& request, const ClonePlan& plan,
               ExecutionReport& report) {
     report.home = plan.home;
-    report.notes = plan.notes;
+    report.notes.insert(report.notes.end(), plan.notes.begin(), plan.notes.end());
     report.notes.insert(report.notes.end(), command.remarks.begin(), command.remarks.end());
     if (command.arguments.empty()) return;
     if (auto line = resolvesDifferently(plan, request, command.arguments.front()))

@@ -38,6 +38,13 @@ void refuseBadTarget(const ServiceRequest& service, const fs::path& target, cons
             .hint("name a directory of its own: data = \"data\"");
 }
 
+void refuseMissing(const ServiceRequest& service, const fs::path& target) {
+    if (fs::exists(fs::symlink_status(target))) return;
+    throw Error(ErrorCode::kNotFound, "service '{}' is to start with the data at {}, which is not there", service.name,
+                printable(target.native()))
+        .hint("make that directory, or have the data made: prepare = [\"COMMAND\"]");
+}
+
 // What lies there is copied for the command to read: what `show` may not name, it may not either.
 void refuseSecrets(const ServiceRequest& service, const fs::path& target, const CloneRequest& clone) {
     if (const auto reason = objectionTo(clone, target))
@@ -124,9 +131,13 @@ void refuseFailed(const ServiceRequest& service, const ExecutionReport& report) 
         why = fmt::format("it left {} processes running, so the data is not at rest", report.leftBehind);
     }
     if (why.empty()) return;
-    throw SetupError({"service " + service.name, 0,
+    SetupError error({"service " + service.name, 0,
                       fmt::format("its `prepare` (e{}) failed: {}; {}. It sees nothing of the project but its `inputs`",
                                   report.execution.id, why, endOf(report))});
+    std::move(error).hint(fmt::format(
+        "correct `prepare` of [service.{}], or name the files it reads in its `inputs`; then `gradus trust`",
+        service.name));
+    throw error;
 }
 
 }  // namespace
@@ -193,6 +204,7 @@ std::vector<ServiceDatum> Sandboxes::Inside::dataFor(const CommandRequest& comma
         const fs::path target = targetOf(service, clone.project);
         refuseBadTarget(service, target, clone.project, around.state.root);
         if (service.prepare.empty()) {
+            refuseMissing(service, target);
             refuseSecrets(service, target, clone);
             const auto [key, copy] = store.copyOf(target);
             all.push_back({target, copy, partNameOf(target, key)});
@@ -238,7 +250,7 @@ void Sandboxes::Inside::collectData(CollectReport& report) {
         });
     };
     try {
-        serviceData().collect(around.clock.now() - kDataStays, isNeeded, around.state.root / "sandboxes/trash");
+        serviceData().collect(around.clock.now() - kDataStays, isNeeded, layersRoot() / "trash");
     } catch (const Error& e) {
         report.problems.emplace_back(e.what());
     }
@@ -280,7 +292,11 @@ Outcome ServicesAround::run(Sandbox& sandbox, Command command) {
 void ServicesAround::addTo(ExecutionReport& report) const {
     if (!room_) return;
     report.services = reports_;
-    report.execution.services = inside_.objects().put(formatServices(reports_));
+    try {
+        report.execution.services = inside_.objects().put(formatServices(reports_));
+    } catch (const Error& e) {
+        report.notes.push_back(fmt::format("what the services printed is not on record: {}", e.what()));
+    }
     for (const ServiceReport& service : reports_) {
         if (service.endedEarly)
             report.notes.push_back(fmt::format("service {} ended by itself ({}) before the command had", service.name,

@@ -107,7 +107,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     trial.report_.execution = inside_->notRun(confiner, command, execution, id);
     Unfinished unfinished([this](const auto& work) { inside_->write(work); },
                           [&, lost = false](SandboxWriter& writer) mutable {
-                              lost = trial.sandbox_ && trial.report_.execution.verdict == Verdict::kSetupFailed;
+                              lost =
+                                  lost || (trial.sandbox_ && trial.report_.execution.verdict == Verdict::kSetupFailed);
                               trial.sandbox_.reset();
                               if (lost) writer.lose({execution, id, *draft.owner});
                               if (!lost) writer.finish(trial.report_.execution);
@@ -159,11 +160,20 @@ void Sandboxes::settle(Trial& trial, const TryRequest& request) {
     const bool unread = trial.unread_ && request.afterwards != Afterwards::kDiscard;
     if (!unread && !isToBeKept(request.afterwards, trial.harvest_)) return trial.end();
     if (request.afterwards != Afterwards::kAsk || unread) {
-        trial.keepAs(request.name, request.lifetime, Trial::Naming::kIfFree);
+        keepOrTell(trial, request);
         return;
     }
-    inside_->write([&](SandboxWriter& writer, Writer&) { trial.finish(writer); });
-    trial.finished_ = true;
+    trial.finished_ = inside_->recordEnd([&](SandboxWriter& writer, Writer&) { trial.finish(writer); }, trial.report_);
+}
+
+// Nobody is asked, so nobody can make room and try again.
+void Sandboxes::keepOrTell(Trial& trial, const TryRequest& request) {
+    try {
+        trial.keepAs(request.name, request.lifetime, Trial::Naming::kIfFree);
+    } catch (const Error& e) {
+        throw Error(e.code(), "the command ran, but what it changed could not be kept and is gone: {}", e.what())
+            .hint("once that is mended, run it again; on a full disk `gradus gc` may make room");
+    }
 }
 
 Trial::Trial(Trial&& other) noexcept
@@ -196,17 +206,27 @@ void Trial::finish(SandboxWriter& writer) const {
 void Trial::end() {
     const std::unique_ptr<Sandbox> sandbox = std::move(sandbox_);
     sandbox->beginClose();
-    owner_->inside_->write([&](SandboxWriter& writer, Writer&) {
-        finish(writer);
-        writer.end(record_.id, SandboxEnd::kDiscarded);
-    });
+    if (onDisk_) {
+        // What it wrote may be what fills the disk that its end is to be recorded on.
+        sandbox->close();
+        dropLayer();
+    }
+    owner_->inside_->recordEnd(
+        [&](SandboxWriter& writer, Writer&) {
+            finish(writer);
+            writer.end(record_.id, SandboxEnd::kDiscarded);
+        },
+        report_);
     sandbox->close();
-    dropLayer();
 }
 
 void Trial::dropLayer() {
-    if (onDisk_) owner_->inside_->layers().remove(record_.layer);
-    onDisk_ = false;
+    if (!std::exchange(onDisk_, false)) return;
+    try {
+        owner_->inside_->layers().remove(record_.layer);
+    } catch (const Error& e) {
+        owner_->inside_->around.warn(e.what());  // it is in the trash
+    }
 }
 
 void Trial::discard() {
@@ -232,16 +252,24 @@ std::int64_t Trial::keepAs(const std::optional<std::string>& name, std::optional
                            Naming naming) {
     Sandboxes::Inside& inside = *owner_->inside_;
     std::optional<std::int64_t> namesake;
+    const auto attempt = [&] {
+        try {
+            moveToDisk();
+            inside.write([&](SandboxWriter& writer, Writer&) {
+                finish(writer);
+                if (name && naming == Naming::kIfFree) namesake = writer.records().named(*name);
+                writer.keep(record_.id, namesake ? std::nullopt : name, lifetime.value_or(Sandboxes::kDefaultLifetime));
+            });
+        } catch (const std::exception&) {
+            if (!onDisk_) inside.layers().remove(record_.layer);  // else it is no copy, but all there is
+            throw;
+        }
+    };
     try {
-        moveToDisk();
-        inside.write([&](SandboxWriter& writer, Writer&) {
-            finish(writer);
-            if (name && naming == Naming::kIfFree) namesake = writer.records().named(*name);
-            writer.keep(record_.id, namesake ? std::nullopt : name, lifetime.value_or(Sandboxes::kDefaultLifetime));
-        });
+        attempt();
     } catch (const std::exception&) {
-        if (!onDisk_) inside.layers().discard(record_.layer);  // else it is no copy, but all there is
-        throw;
+        if (inside.emptyTrashIfPossible() == 0) throw;
+        attempt();
     }
     if (namesake)
         report_.notes.push_back(

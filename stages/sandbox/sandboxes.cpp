@@ -46,17 +46,43 @@ void checkName(const std::optional<std::string>& name, std::string_view what) {
 
 void Sandboxes::Inside::write(const std::function<void(SandboxWriter&, Writer&)>& work, Store::Urgency urgency) {
     const std::lock_guard guard(mutex);
-    around.store().write(
-        [&](Writer& writer) {
-            SandboxWriter sandboxes(writer, writer.actor(around.actor));
-            work(sandboxes, writer);
-        },
-        urgency);
+    const auto attempt = [&](Store::Urgency how) {
+        around.store().write(
+            [&](Writer& writer) {
+                SandboxWriter sandboxes(writer, writer.actor(around.actor));
+                work(sandboxes, writer);
+            },
+            how);
+    };
+    try {
+        attempt(Store::Urgency::kRoutine);
+    } catch (const FullDisk&) {
+        if (emptyTrashIfPossible() == 0 && urgency == Store::Urgency::kRoutine) throw;
+        attempt(urgency);
+    }
+}
+
+std::uint64_t Sandboxes::Inside::emptyTrashIfPossible() const noexcept {
+    try {
+        return emptyTrash();
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+bool Sandboxes::Inside::recordEnd(const std::function<void(SandboxWriter&, Writer&)>& work, ExecutionReport& report) {
+    try {
+        write(work);
+        return true;
+    } catch (const FullDisk& e) {
+        report.notes.push_back(fmt::format("how e{} ended is not on record: {}", report.execution.id, e.what()));
+        return false;
+    }
 }
 
 const Layers& Sandboxes::Inside::layers() {
     const std::lock_guard guard(mutex);
-    if (!layerStore) layerStore.emplace(around.state.root / "sandboxes", around.store().storeId());
+    if (!layerStore) layerStore.emplace(layersRoot(), around.store().storeId());
     return *layerStore;
 }
 
@@ -71,6 +97,9 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
     };
     std::vector<IsolationBackend*> backends = around.backends;
     if (request.system) {
+        if (request.network.isByName())
+            throw Error(ErrorCode::kNotAllowed, "a copy of the system has no network by name")
+                .hint("give it none, or the host's own (--network host); or leave --system out");
         for (IsolationBackend*& backend : backends) backend = backend->forSystem();
         std::erase(backends, nullptr);
     }
@@ -157,6 +186,7 @@ SandboxView Sandboxes::Inside::viewOf(const SandboxRecord& record) {
         return all.sandboxes().chain(record.layer);
     });
     view.depth = chain.size() - 1;
+    view.onCopy = layers().baseOf(chain.back().id).has_value();
     view.inUseBy = SandboxLock::holder(layers().lockFile(record.id));
     for (const LayerRecord& layer : chain)
         if (std::string flaw = layer.used ? layers().flaw(layer.id) : ""; !flaw.empty()) view.damage = flaw;

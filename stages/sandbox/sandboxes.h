@@ -186,6 +186,7 @@ struct CreateRequest {
 struct Patience {
     Milliseconds most{0};
     std::stop_token cancel;
+    std::string_view option = {};  ///< how whoever asks could have said that; empty: there is no way
 };
 
 /// A living sandbox, with what a person wants to see in a list.
@@ -194,6 +195,7 @@ struct SandboxView {
     std::filesystem::path project;
     std::vector<SnapshotRecord> snapshots;
     std::size_t depth = 0;              ///< frozen layers below its own
+    bool onCopy = false;                ///< it lies on a copy of its own, not on the project
     std::optional<pid_t> inUseBy;       ///< the process that holds it right now
     std::optional<std::string> damage;  ///< why it cannot be used
     std::optional<Execution> last;      ///< the latest command in it
@@ -208,6 +210,7 @@ struct FilePlace {
         kFrozen,   ///< in a layer that a snapshot or fork froze
         kOwn,      ///< in the layer that takes the changes
         kImage,    ///< in the image that bounds such a layer: there is no path to it out here
+        kMerged,   ///< a directory that several layers make up: only inside is it whole
     };
     Where where = Where::kNowhere;
     std::filesystem::path path;  ///< on the host; empty where there is none
@@ -311,14 +314,16 @@ class Sandboxes {
     /// Everything changed since the base, in all layers. With `keep`, contents are stored.
     Harvest diff(std::int64_t sandbox, const HarvestOptions& options = {}, const Patience& patience = {});
     /// Copies a file, a link or a directory of the host to `inside`, a path below the project; into it, if it is a
-    /// directory. Through the layers: nothing runs, no link is followed. `request` says what is hidden.
+    /// directory. Through the layers: nothing runs, no link is followed. `request` says what is hidden. Throws Error,
+    /// with nothing copied, for what is none of the three, or holds such a thing or the state directory.
     CopyReport put(std::int64_t sandbox, const std::filesystem::path& source, const std::filesystem::path& inside,
                    const CommandRequest& request, const Patience& patience = {});
     /// The same for a file with these bytes.
     CopyReport putBytes(std::int64_t sandbox, std::string_view bytes, const std::filesystem::path& inside,
                         const CommandRequest& request, const Patience& patience = {});
     /// Out of it, to a `target` that is not there yet, or, replacing a file, with `replace`; into it, if it is a
-    /// directory. Links that lead out of what is copied are left out.
+    /// directory. Links that lead out of what is copied are left out; what is neither file, link nor directory is
+    /// refused, with nothing copied.
     CopyReport get(std::int64_t sandbox, const std::filesystem::path& inside, const std::filesystem::path& target,
                    bool replace, const CommandRequest& request, const Patience& patience = {});
     /// The bytes of one file, piece by piece.
@@ -338,6 +343,8 @@ class Sandboxes {
     /// By handle (`s7`), name, or `@` for the latest. Nothing if no living one answers to it.
     std::optional<SandboxRecord> find(std::string_view handleOrName);
     SandboxView view(std::int64_t sandbox);
+    /// What it is a clone of. Throws Error(kNotFound) where that is gone.
+    std::filesystem::path projectOf(std::int64_t sandbox);
 
     /// Ends what is proven dead or expired and deletes what nothing stands on. Safe at any time, beside anything.
     CollectReport collect();
@@ -350,6 +357,7 @@ class Sandboxes {
   private:
     friend class Trial;
     void settle(Trial& trial, const TryRequest& request);
+    static void keepOrTell(Trial& trial, const TryRequest& request);
 
     std::unique_ptr<Inside> inside_;
 };

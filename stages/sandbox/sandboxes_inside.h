@@ -87,10 +87,18 @@ struct Sandboxes::Inside {
         const std::lock_guard guard(mutex);
         return work(around.store().records());
     }
-    /// One durable transaction, by the one who is asking.
+    /// One durable transaction, by the one who is asking. Where the disk is full, what was discarded is deleted, and
+    /// the work done once more.
     void write(const std::function<void(SandboxWriter&, Writer&)>& work,
                Store::Urgency urgency = Store::Urgency::kRoutine);
     const Layers& layers();
+    std::filesystem::path layersRoot() const { return around.state.root / "sandboxes"; }
+    /// What was discarded is deleted; gives the bytes. It needs neither the store nor room on the disk.
+    std::uint64_t emptyTrash() const { return Layers::emptyTrash(layersRoot()); }
+    /// The same for whoever cannot help it if that fails: `gradus gc` tells about it.
+    std::uint64_t emptyTrashIfPossible() const noexcept;
+    /// Records how a command ended. It has run: on a full disk that is told in its report, and false given.
+    bool recordEnd(const std::function<void(SandboxWriter&, Writer&)>& work, ExecutionReport& report);
     /// The backend that runs it; throws Error where none proves what is demanded.
     Confiner confinerFor(const CommandRequest& request);
     const ProcessIdentity& me();
@@ -102,6 +110,7 @@ struct Sandboxes::Inside {
     /// The sandbox locked, its layers whole, its project where it was.
     HeldSandbox hold(std::int64_t sandbox, const Patience& patience);
     HeldSandbox hold(SandboxLock lock, std::int64_t sandbox);
+    SandboxLock lockOf(std::int64_t sandbox, const Patience& patience);
     /// Finishes what a crash cut short; throws Error(kDamaged) for what somebody changed.
     /// Those in `known` were looked at under the same lock.
     void makeWhole(const std::vector<LayerRecord>& chain, const HeldSandbox& held, const std::set<std::int64_t>& known);
@@ -170,12 +179,15 @@ struct Sandboxes::Inside {
     /// or, with a warning, if it cannot be: then nothing is recorded.
     std::optional<std::int64_t> keepFailed(const SandboxRecord& record, const ResultingTree& tree, int upper,
                                            const ExecutionReport& report, Milliseconds lifetime);
+    void copyGround(std::int64_t layer, const ResultingTree& tree, bool isProject);
     /// Once such a sandbox is kept and closed: what is not kept of it goes, and the oldest of its kind make room. What
     /// cannot be done is warned about.
     void tidyFailed(const SandboxRecord& record);
     void expireFailed(const SandboxRecord& record);
 
     void reap(CollectReport& report);
+    void endDead(const std::vector<SandboxRecord>& dead, CollectReport& report);
+    void collectTrash(CollectReport& report) const;
     void loseExecutions(CollectReport& report);
     void expire(CollectReport& report);
     void collectPinned(CollectReport& report);

@@ -339,7 +339,7 @@ TEST_P(Racing, WordsThatMeanNothingAreSaidBeforeAnythingRuns) {
         EXPECT_EQ(ended.exit, 2) << words[1] << ": " << ended.out << ended.err;
     }
     EXPECT_EQ(gradus({"race", "a=c99", "--check", "true"}).exit, 2) << "no such change";
-    EXPECT_EQ(gradus({"race", "a=@nowhere.diff", "--check", "true"}).exit, 6) << "no such file";
+    EXPECT_EQ(gradus({"race", "a=@nowhere.diff", "--check", "true"}).exit, 2) << "no such file";
     const Ended unjudged = gradus({"race", "a=true"});
     EXPECT_EQ(unjudged.exit, 2);
     EXPECT_TRUE(has(unjudged.err, "--check")) << unjudged.err;

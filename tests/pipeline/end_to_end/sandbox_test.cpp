@@ -73,7 +73,7 @@ TEST_P(KeptSandbox, ASecondCommandIsToldThatItIsBusyOrWaits) {
     auto running = startCommand({GRADUS_PROGRAM, "sandbox", "exec", sandbox, "--", "sh", "-c", "echo up; sleep 1"});
     waitForUp(*running);
     const Ended busy = exec(sandbox, "true");
-    EXPECT_EQ(busy.exit, 125) << busy.err;
+    EXPECT_EQ(busy.exit, 7) << busy.err;
     EXPECT_EQ(gradusJson({"sandbox", "exec", sandbox, "--", "true"})["error"]["code"], "busy");
     EXPECT_EQ(gradus({"sandbox", "exec", "--wait", "20s", sandbox, "--", "true"}).exit, 0);
     EXPECT_EQ(running->wait().exit, 0);

@@ -242,7 +242,7 @@ TEST_P(Services, DataOfALiveServerIsRefusedWithTheReason) {
     auto writer = startCommand({"sh", "-c", "exec 9>>data/base/1; echo up; exec sleep 60"});
     waitForUp(*writer);
     const Ended open = triedWith("true");
-    EXPECT_EQ(open.exit, 125);
+    EXPECT_EQ(open.exit, 7);
     EXPECT_TRUE(has(open.err, "is in use")) << open.err;
     EXPECT_TRUE(has(open.err, "base/1")) << open.err;
     writer->stop(SIGKILL);

@@ -97,6 +97,16 @@ TEST(Destinations, EachNameHasAnAddressInsideAndEachPortARoute) {
     EXPECT_THROW(routesFor(many), Error);
 }
 
+TEST(Destinations, OfOneNameAndPortLeadToOnePlace) {
+    const auto routesOf = [](const char* one, const char* other) {
+        return routesFor({parseDestination(one), parseDestination(other)}).size();
+    };
+    EXPECT_EQ(routesOf("a.test:80=127.0.0.1", "a.test:80=127.0.0.1"), 1U);
+    EXPECT_EQ(routesOf("a.test:80=127.0.0.1", "a.test:81=127.0.0.2"), 2U);
+    EXPECT_THROW(routesOf("a.test:80=127.0.0.1", "a.test:80=127.0.0.2"), Error);
+    EXPECT_THROW(routesOf("a.test", "a.test:443=127.0.0.2"), Error);
+}
+
 // Another name for a machine is that machine.
 TEST(AddressRule, AnAddressInsideOfAnotherIsTheSameMachine) {
     const auto same = [](const char* one, const char* other) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plugins/isolation/examination.h"
 #include "tests/plugins/sandbox_fixture.h"
 #include "tests/support/case.h"
 
@@ -27,6 +28,14 @@ TEST_F(Probe, ProvesEveryGuaranteeThatHoldsHere) {
     const bool groups = groupEnforcer() != Enforcer::kNone;
     EXPECT_EQ(result.proves(Guarantee::kMemoryLimit), groups) << result.find(Guarantee::kMemoryLimit)->evidence;
     EXPECT_EQ(result.proves(Guarantee::kCpuLimit), groups) << result.find(Guarantee::kCpuLimit)->evidence;
+}
+
+TEST_F(Probe, AnExaminationThatEndsWithoutAWordIsNoWithoutAReason) {
+    Outcome silent;
+    silent.verdict = Verdict::kTimeout;
+    const Proof proof = Examination::judged(Guarantee::kNoNetwork, silent);
+    EXPECT_FALSE(proof.holds);
+    EXPECT_NE(proof.evidence.find("timeout"), std::string::npos) << proof.evidence;
 }
 
 // Without the kernel's help the answer is no, with a reason; never an exception, never a yes.

@@ -56,6 +56,19 @@ TEST_F(CloneHome, ShowsToolchainsReadOnlyAndCachesCopyOnWrite) {
     EXPECT_EQ(entryAt(plan, home.path() / ".cache/pip")->how, HomeEntry::How::kCopyOnWrite);
 }
 
+// As a command is shown that is not trusted.
+TEST_F(CloneHome, HasNeitherToolsNorSettingsWhereItIsToBeBare) {
+    const FakeHome home(someone());
+    home.write(".nvm/versions/node/v20/bin/node", "node\n");
+    home.write(".gitconfig", "[user]\nname = Ann\n");
+    home.write(".npmrc", "registry = https://example.org\n");
+    CloneRequest request = home.request();
+    request.bare = true;
+    const ClonePlan plan = planClone(request);
+    EXPECT_EQ(output(plan, "ls -A ~"), "code\n");
+    EXPECT_TRUE(plan.home.empty());
+}
+
 TEST_F(CloneHome, FollowsTheVariablesOfAToolchain) {
     FakeHome home(someone());
     home.write("tools/cargo/bin/x", "here\n");

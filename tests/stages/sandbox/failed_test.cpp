@@ -68,6 +68,33 @@ TEST_F(FailedTest, ThatCannotBeKeptFailedAllTheSame) {
     expectConsistent();
 }
 
+TEST_F(FailedTest, IsKeptOverWhatItSaw) {
+    project_.write("f", "then\n");
+    const ExecutionReport report = fail();
+    project_.write("f", "now\n");
+    project_.write("new", "now\n");
+    expectKept(report);
+    EXPECT_EQ(exec(*report.keptAs, "cat f; test ! -e new && echo as it was"), "then\nas it was\n");
+    EXPECT_TRUE(sandboxes().view(*report.keptAs).onCopy);
+    EXPECT_EQ(changedPaths(sandboxes().diff(*report.keptAs)), std::vector<std::string>{"+trace"});
+    sandboxes().collect();
+    expectConsistent();
+}
+
+TEST_F(FailedTest, OfAProjectThatIsTooLargeForACopyIsKeptOverTheProject) {
+    constexpr int kTooMany = 20'001;
+    const fs::path many = project_.path() / "many";
+    fs::create_directory(many);
+    for (int i = 0; i < kTooMany; ++i) fs::create_symlink("nothing", many / std::to_string(i));
+    project_.write("f", "then\n");
+    const ExecutionReport report = fail();
+    project_.write("f", "now\n");
+    expectKept(report);
+    EXPECT_EQ(exec(*report.keptAs, "cat f"), "now\n");
+    EXPECT_FALSE(sandboxes().view(*report.keptAs).onCopy);
+    expectConsistent();
+}
+
 // Both see the same oldest ones: each of these is ended once, and nobody trips over what the other did.
 TEST_F(FailedTest, TwoAtOnceAreBothKept) {
     for (std::size_t i = 0; i < kMostKept; ++i) fail();
