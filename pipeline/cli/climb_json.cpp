@@ -18,6 +18,7 @@ Json checkJson(const CheckReport& report, std::string_view phase) {
     if (report.log) json["log"] = report.log->hex();
     if (report.reused) json["reused_from"] = promotionHandle(report.reused->result.promotion);
     if (const auto outputs = report.outputs()) json["outputs"] = outputs->hex();
+    if (report.builtBy) json["outputs_from"] = promotionHandle(report.builtBy->result.promotion);
     return json;
 }
 

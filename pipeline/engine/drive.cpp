@@ -50,7 +50,8 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
             .definition = report.definition,
             .reused = report.reused ? std::optional(report.reused->result.promotion) : std::nullopt,
             .outputs = report.outputs(),
-            .builtOf = report.builtOf};
+            // Only who built it says what it was built of, and under which guarantees.
+            .builtOf = report.builtBy ? std::nullopt : report.builtOf};
 }
 
 fs::path drivingLock(const StateDirectory& state, std::int64_t promotion) {

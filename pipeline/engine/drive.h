@@ -53,7 +53,7 @@ class Drive {
           std::stop_token cancel);
     /// Wishes that were granted are taken out of `wishes`, which outlives this.
     void mayOverride(std::vector<OverrideWish>& wishes) { wishes_ = &wishes; }
-    /// Every check is asked, whatever it said before.
+    /// Every check is asked, whatever it said before. What was built stays what it is.
     void askAll() { asksAll_ = true; }
 
     /// Into the stage: gates, checks, target, checks. Every end is in the report.

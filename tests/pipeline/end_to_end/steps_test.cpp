@@ -173,6 +173,22 @@ TEST_P(Steps, WhatWasBuiltComesIntoEveryReleaseOfTheSameTree) {
     expectWhole();
 }
 
+TEST_P(Steps, ABuildThatIsAskedAgainLeavesTheBytesThatStagingProved) {
+    begin(kBuild);
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(promote(change, "staging")["ok"], true);
+    const std::string proven = bundle(staging);
+    const Json climb = promote(change, "production", {"--recheck"});
+    ASSERT_EQ(climb["ok"], true) << climb.dump(2);
+    EXPECT_EQ(builds(climb), (Builds{"ran", "ran", "ran"})) << climb.dump(2);
+    EXPECT_EQ(bundle(staging), proven);
+    EXPECT_EQ(bundle(production), proven);
+    const Json build = climb["data"]["stages"][2]["checks"][0];
+    EXPECT_EQ(build["outputs_from"], "p1") << climb.dump(2);
+    EXPECT_TRUE(has(build["reason"].get<std::string>(), "it built other bytes than in p1, and those stay"));
+    expectWhole();
+}
+
 TEST_P(Steps, AnotherTreeIsBuiltAgainAndGoesBackByteForByte) {
     begin(kBuild);
     ASSERT_EQ(promote(changed("echo v2 > app.txt"), "production")["ok"], true);
