@@ -98,8 +98,8 @@ Json stageReportJson(const StageReport& report) {
     for (const std::int64_t change : report.missing) json["missing"].push_back(changeHandle(change));
     json["notes"] = report.notes;
     if (report.fault) {
-        const Problem fault = problemOf(*report.fault);
-        json["fault"] = {{"code", fault.code}, {"message", fault.message}, {"hint", fault.hint}};
+        const Problem problem = *problemOf(report);
+        json["fault"] = {{"code", problem.code}, {"message", report.fault->what()}, {"hint", problem.hint}};
     }
     return json;
 }

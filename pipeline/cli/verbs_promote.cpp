@@ -366,7 +366,7 @@ Result recover(Service& service, Context& context) {
         }
         if (one.fault) {
             result.exit = faceOf(one.fault->code()).exit;
-            result.problem = problemOf(*one.fault);
+            result.problem = problemOf(one.report);
         }
     }
     if (all.empty()) result.text = "nothing to recover\n" + stuckText(service, context) + result.text;

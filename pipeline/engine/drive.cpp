@@ -147,9 +147,12 @@ void Drive::arrive(const std::vector<Step>& steps) {
 }
 
 void Drive::commit(const std::vector<Step>& steps, const Beside& beside) {
-    const bool isVital = std::any_of(steps.begin(), steps.end(), [](const Step& step) {
-        return step.to == State::kRollingBack || step.to == State::kRolledBack || step.to == State::kStuck;
-    });
+    // Whatever leads back, the no that is the reason for it included.
+    const bool isNo = beside.phase == CheckPhase::kAfter && verdictOf(beside.checks) != Cause::kPassed;
+    const bool isVital =
+        isNo || report_.promotion.undoes || std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+            return step.to == State::kRollingBack || step.to == State::kRolledBack || step.to == State::kStuck;
+        });
     parts_.store.write(
         [&](Writer& writer) {
             const ActorId actor = writer.actor(parts_.actor);

@@ -229,7 +229,7 @@ std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std
         try {
             if (auto report = recoverOne(promotion, progress, cancel)) all.push_back({promotion, std::move(*report)});
         } catch (const Error& e) {
-            all.push_back({promotion, {.promotion = *find(promotion.id), .reason = e.what()}, e});
+            all.push_back({promotion, {.promotion = *find(promotion.id), .reason = e.what(), .fault = e}, e});
         }
     }
     return all;

@@ -1,0 +1,110 @@
+// Where a promotion stops half-way: what is known is said, and the words that are said next lead out of it.
+#include <sys/mount.h>
+
+#include "tests/pipeline/end_to_end/troubled_program.h"
+#include "tests/store/own_mounts.h"
+
+namespace gradus {
+namespace {
+
+namespace fs = std::filesystem;
+using test::bytesOf;
+using test::Ended;
+using test::has;
+using test::Json;
+
+/// A disk of its own for a directory, gone with this.
+class SmallDisk {
+  public:
+    SmallDisk(fs::path where, const std::string& size, uid_t owner) : where_(std::move(where)) {
+        test::enterOwnMounts();
+        fs::create_directories(where_);
+        const std::string options = fmt::format("size={},mode=0700,uid={},gid={}", size, owner, owner);
+        EXPECT_EQ(::mount("tmpfs", where_.c_str(), "tmpfs", 0, options.c_str()), 0);
+    }
+    SmallDisk(const SmallDisk&) = delete;
+    SmallDisk& operator=(const SmallDisk&) = delete;
+    ~SmallDisk() { ::umount2(where_.c_str(), MNT_DETACH); }
+    void grow(const std::string& size) const {
+        EXPECT_EQ(::mount("tmpfs", where_.c_str(), "tmpfs", MS_REMOUNT, ("size=" + size).c_str()), 0);
+    }
+
+  private:
+    fs::path where_;
+};
+
+class WayOut : public test::TroubledProgram {
+  protected:
+    std::unique_ptr<SmallDisk> disk(const fs::path& where, const std::string& size) {
+        if (::geteuid() != 0) return nullptr;
+        return std::make_unique<SmallDisk>(where, size, GetParam() == test::As::kSelf ? 0 : test::kOrdinaryUid);
+    }
+    /// Leaves no byte where the program remembers, once.
+    std::string fillsState() {
+        outside("it", "");
+        return fmt::format(
+            "test -e '{0}' || {{ touch '{0}'; dd if=/dev/zero of='{1}' bs=64k 2>/dev/null; "
+            "dd if=/dev/zero of='{1}2' bs=1 2>/dev/null; }}; ",
+            (scratch / "outside/once").native(), (state / "filler").native());
+    }
+    static std::string hint(const Ended& ended) { return ended.json()["error"].value("hint", ""); }
+    static std::string message(const Ended& ended) { return ended.json()["error"].value("message", ""); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Users, WayOut, testing::Values(test::As::kSelf, test::As::kOrdinaryUser), test::nameOfUser);
+
+TEST_P(WayOut, AFullStateDirectoryAfterTheSwitchSaysThatItWasSwitched) {
+    const auto small = disk(state, "64m");
+    if (!small) GTEST_SKIP() << "mounting a small disk needs root";
+    rules("\"local\", \"production\"", release("checks = [\"after\"]\n") + afterCheck(fillsState() + "true"));
+    const Ended full = gradus({"promote", changed("echo v2 > app.txt"), "--json"});
+    EXPECT_EQ(full.exit, 6) << full.out << full.err;
+    EXPECT_TRUE(has(message(full), "stands at verifying in production, whose target was switched: no space left for"));
+    EXPECT_TRUE(has(hint(full), "gradus recover")) << full.out;
+    EXPECT_FALSE(has(full.out + full.err, "nothing was changed")) << full.out;
+    EXPECT_EQ(full.json()["next"][0], "gradus recover") << full.out;
+    EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n");
+    shell("rm '" + (state / "filler").native() + "'*");
+    const Ended recovered = gradus({"recover"});
+    EXPECT_EQ(recovered.exit, 0) << recovered.out << recovered.err;
+    EXPECT_EQ(stateOf("p2"), "promoted");
+    expectWhole();
+}
+
+TEST_P(WayOut, ANoIsTakenBackOnAFullStateDirectoryToo) {
+    const auto small = disk(state, "64m");
+    if (!small) GTEST_SKIP() << "mounting a small disk needs root";
+    rules("\"local\", \"production\"", release("checks = [\"after\"]\n") + afterCheck(fillsState() + "false"));
+    const Ended back = gradus({"promote", changed("echo v2 > app.txt"), "--json"});
+    EXPECT_EQ(back.exit, 5) << back.out << back.err;
+    EXPECT_FALSE(fs::exists(production / "current"));
+    shell("rm '" + (state / "filler").native() + "'*");
+    expectWhole();
+}
+
+TEST_P(WayOut, ATargetWithoutRoomIsNobodysNo) {
+    const auto small = disk(scratch / "small", "1m");
+    if (!small) GTEST_SKIP() << "mounting a small disk needs root";
+    production = scratch / "small/production";
+    rules("\"local\", \"production\"", release());
+    const std::string change = changed("echo v2 > app.txt");
+    const Ended full = gradus({"promote", change, "--json"});
+    EXPECT_EQ(full.exit, 6) << full.out << full.err;
+    EXPECT_EQ(full.json()["error"]["retryable"], true) << full.out;
+    EXPECT_TRUE(has(message(full), "not enough space")) << full.out;
+    EXPECT_TRUE(has(message(full), (scratch / "small").native())) << full.out;
+    EXPECT_TRUE(has(hint(full), "free space there")) << full.out;
+    EXPECT_EQ(full.json()["next"][0], "gradus retry p2") << full.out;
+    small->grow("16m");
+    ASSERT_EQ(gradus({"retry", "p2"}).exit, 0);
+    // The same where a release is there already.
+    small->grow("1m");
+    const Ended again = gradus({"promote", changed("echo v3 > app.txt"), "--json"});
+    EXPECT_EQ(again.exit, 6) << again.out << again.err;
+    EXPECT_EQ(again.json()["error"]["retryable"], true) << again.out;
+    EXPECT_TRUE(has(hint(again), "free space there, then `gradus retry")) << again.out;
+    EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n");
+}
+
+}  // namespace
+}  // namespace gradus
