@@ -26,14 +26,14 @@ constexpr std::uint64_t kMostCheckpoint = std::uint64_t{256} << 20;
 constexpr int kMostLooks = 200;
 constexpr Milliseconds kBetweenLooks{10};
 
+bool isAlive(const std::optional<pid_t>& process) { return process && (::kill(*process, 0) == 0 || errno == EPERM); }
+
+}  // namespace
+
 Checkpoint readCheckpoint(const Objects& objects, const Promotion& promotion) {
     if (!promotion.checkpoint) throw Error(ErrorCode::kDamaged, "promotion p{} has no checkpoint", promotion.id);
     return Checkpoint::decode(objects.readAll(*promotion.checkpoint, kMostCheckpoint));
 }
-
-bool isAlive(const std::optional<pid_t>& process) { return process && (::kill(*process, 0) == 0 || errno == EPERM); }
-
-}  // namespace
 
 CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase) {
     return {.promotion = promotion,

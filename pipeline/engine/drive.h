@@ -37,9 +37,11 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
 /// What a verdict about a promotion is bound to, but for the check and the environment.
 Evidence evidenceFor(const Records& records, const Promotion& promotion, const Digest& rules);
 
-/// Who takes the target of a stage; for no promotion yet.
+/// Throws Error(kDamaged) where there is none.
+Checkpoint readCheckpoint(const Objects& objects, const Promotion& promotion);
 /// Throws Error(kNotAllowed) where the target does not have any more what taking it back would bring back.
 void requireWayBack(const StageDriver& target, const Objects& objects, const Promotion& promotion);
+/// Who takes the target of a stage; for no promotion yet.
 TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage);
 
 /// Whoever holds an flock on this file drives the promotion.

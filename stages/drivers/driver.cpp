@@ -33,6 +33,11 @@ constexpr std::array kMakers{
 
 }  // namespace
 
+std::optional<HeldTree> StageDriver::vouchedFor(const std::optional<Digest>& /*tree*/) {
+    throw Error(ErrorCode::kUsage, "what the stage holds can be looked at, so nobody needs to vouch for it")
+        .hint("leave --holds out: gradus adopt STAGE takes what is there");
+}
+
 std::unique_ptr<StageDriver> makeDriver(const DriverContext& context) {
     for (const Maker& maker : kMakers)
         if (maker.name == context.stage.driver) return maker.make(context);

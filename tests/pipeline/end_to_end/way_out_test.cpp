@@ -106,5 +106,80 @@ TEST_P(WayOut, ATargetWithoutRoomIsNobodysNo) {
     EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n");
 }
 
+/// A stage of commands that cannot go back while `shut` is there.
+class ShutTarget : public WayOut {
+  protected:
+    void stuck(bool withStatus) {
+        outside("deploy",
+                "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ncase $GRADUS_ACTION in\nstatus) cat digest ;;\n"
+                "apply) printf %s \"$GRADUS_TREE_DIGEST\" > digest; test ! -e shut ;;\n"
+                "rollback) test ! -e shut && printf %s \"$GRADUS_TREE_DIGEST\" > digest ;;\nesac\n");
+        const std::string words = fmt::format("[\"sh\", \"{}\"]\n", (scratch / "outside/deploy").native());
+        rules("\"local\", \"production\"", "[stage.production]\ndriver = \"command\"\napply = " + words +
+                                               "rollback = " + words + (withStatus ? "status = " + words : ""));
+        ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+        outside("shut", "");
+        ASSERT_EQ(gradus({"promote", changed("echo v3 > app.txt")}).exit, 6);
+        ASSERT_EQ(gradus({"promote", changed("echo u2 > lib/util.txt")}).exit, 8) << "it is closed";
+        shell("rm '" + (scratch / "outside/shut").native() + "'");
+    }
+    void expectOpen() {
+        const Ended ended = gradus({"promote", changed("echo done > done.txt"), "--json"});
+        EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+        expectWhole();
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Users, ShutTarget, testing::Values(test::As::kSelf, test::As::kOrdinaryUser),
+                         test::nameOfUser);
+
+TEST_P(ShutTarget, AdoptTakesWhatStatusSays) {
+    stuck(true);
+    const std::string now = bytesOf(scratch / "outside/digest");
+    variables["GRADUS_ACTOR"] = "agent:fixer";
+    EXPECT_EQ(gradus({"adopt", "production"}).exit, 4);
+    variables.erase("GRADUS_ACTOR");
+    const Ended against = gradus({"adopt", "production", "--holds", "p2"});
+    EXPECT_EQ(against.exit, 4) << against.out << against.err;
+    EXPECT_TRUE(has(against.err, "`status` prints '" + now + "'")) << against.err;
+    const Json adopted = gradusJson({"adopt", "production"});
+    EXPECT_EQ(adopted["data"]["tree"], now) << adopted.dump(2);
+    EXPECT_TRUE(has(gradus({"audit", "timeline"}).out, "took what is in production for what it holds"));
+    expectOpen();
+}
+
+TEST_P(ShutTarget, WhatStatusSaysMustBeATreeThatIsKept) {
+    stuck(true);
+    outside("digest", "something else");
+    const Ended refused = gradus({"adopt", "production"});
+    EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+    EXPECT_TRUE(has(refused.err, "--holds nothing")) << refused.err;
+    const Ended nothing = gradus({"adopt", "production", "--holds", "nothing"});
+    EXPECT_EQ(nothing.exit, 0) << nothing.out << nothing.err;
+    EXPECT_TRUE(has(nothing.out, "production holds nothing from now on\n")) << nothing.out;
+    expectOpen();
+}
+
+TEST_P(ShutTarget, WithoutStatusAPersonVouches) {
+    stuck(false);
+    const Ended refused = gradus({"adopt", "production"});
+    EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+    EXPECT_TRUE(has(refused.err, "--holds PROMOTION")) << refused.err;
+    variables["GRADUS_ACTOR"] = "agent:fixer";
+    EXPECT_EQ(gradus({"adopt", "production", "--holds", "p2"}).exit, 4);
+    variables.erase("GRADUS_ACTOR");
+    EXPECT_EQ(gradus({"adopt", "production", "--holds", "p1"}).exit, 2) << "that one went into the work tree";
+    const Ended vouched = gradus({"adopt", "production", "--holds", "p2"});
+    EXPECT_EQ(vouched.exit, 0) << vouched.out << vouched.err;
+    expectOpen();
+}
+
+TEST_P(WayOut, WhereOneCanLookNobodyVouches) {
+    rules("\"local\", \"production\"", release());
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    EXPECT_EQ(gradus({"adopt", "production", "--holds", "nothing"}).exit, 2);
+    EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n");
+}
+
 }  // namespace
 }  // namespace gradus
