@@ -20,9 +20,11 @@ std::string wayOut(const StageReport& report) {
                                    [](const StepRecord& step) { return isOpen(step.state); });
     if (open != report.steps.end())
         return fmt::format(
-            "stage {0} is closed. Look whether what {1} did is there, then say so: `gradus rollback {2} --done {1}` "
-            "undoes it with the rest, `gradus rollback {2} --not-done {1}` undoes only the rest",
-            report.promotion.stage, open->name, id);
+            "stage {0} is closed. Look whether what {1} did is there, then say so: `gradus rollback {2} --done {1}{3}, "
+            "`gradus rollback {2} --not-done {1}` undoes only the rest",
+            report.promotion.stage, open->name, id,
+            report.irreversible.contains(open->name) ? " --insist REASON` leaves it there and undoes the rest"
+                                                     : "` undoes it with the rest");
     return fmt::format(
         "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
         "hand, then `gradus adopt {0}`",

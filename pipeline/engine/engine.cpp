@@ -189,7 +189,16 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
     return plans;
 }
 
+void Engine::requireUndriven(const Promotion& promotion) const {
+    if (isFinal(promotion.state) || !SandboxLock::holder(drivingLock(parts_.state, promotion.id))) return;
+    const std::string id = promotionHandle(promotion.id);
+    throw Error(ErrorCode::kBusy, "{} is {} in {}, and another process drives it", id,
+                nameOf(kPromotionStates, promotion.state), promotion.stage)
+        .hint(fmt::format("wait for it, or end it with `gradus cancel {}`: what it touched is restored", id));
+}
+
 void Engine::requireTakeable(const Promotion& promotion, const UndoWish& wish) const {
+    requireUndriven(promotion);
     const Records& records = parts_.store.records();
     requireStanding(records, records.stageState(project_.id, promotion.stage), promotion);
     const bool isAWayBack = promotion.state == State::kStuck && promotion.undoes;

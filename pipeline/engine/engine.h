@@ -100,8 +100,9 @@ struct StageReport {
     std::optional<RollbackOutcome> rollback;
     std::optional<Decision> gates;
     std::vector<std::string> notes;
-    std::vector<StepRecord> steps;  ///< that began, in order; of an undo, those of what it undoes
-    std::size_t outputs = 0;        ///< files that checks built and the stage got
+    std::vector<StepRecord> steps;            ///< that began, in order; of an undo, those of what it undoes
+    std::set<std::string> irreversible = {};  ///< of one that is stuck: names of steps that cannot be undone
+    std::size_t outputs = 0;                  ///< files that checks built and the stage got
     /// Why it did not go on, where that says nothing about the change. Without a promotion (id 0): none was opened.
     std::optional<Error> fault = {};
 

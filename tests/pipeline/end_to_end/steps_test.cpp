@@ -156,6 +156,26 @@ TEST_P(Steps, WhatMayNotRunTwiceEndsInStuckAfterACrash) {
     expectWhole();
 }
 
+TEST_P(Steps, WhatIsSaidAboutAnIrreversibleStepOfUnknownEndIsAllThatIsNeeded) {
+    step("migrate", "irreversible = true", "kill -9 $PPID");
+    begin("");
+    gradus({"promote", changed("echo v2 > app.txt"), "--to", "production", "--irreversible", "a backup was made"});
+    const Ended recovered = gradus({"recover"});
+    EXPECT_EQ(recovered.exit, 6) << recovered.out << recovered.err;
+    EXPECT_TRUE(has(recovered.err, "--done migrate --insist REASON")) << recovered.err;
+    const std::string stuck = gradusJson({"status"})["data"]["stages"][2]["stuck"];
+    for (const test::Words& words :
+         {test::Words{"rollback", stuck}, test::Words{"rollback", stuck, "--done", "migrate"}}) {
+        const Ended refused = gradus(words);
+        EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+        EXPECT_TRUE(has(refused.err, "gradus rollback " + stuck + " --done migrate --insist REASON")) << refused.err;
+    }
+    const Ended back = gradus({"rollback", stuck, "--done", "migrate", "--insist", "the data was restored"});
+    EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_EQ(told(), "run migrate ");
+    expectWhole();
+}
+
 TEST_P(Steps, WhatWasBuiltComesIntoEveryReleaseOfTheSameTree) {
     // What somebody built here is no part of it.
     begin(kBuild);

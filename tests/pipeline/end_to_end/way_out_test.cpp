@@ -106,6 +106,26 @@ TEST_P(WayOut, ATargetWithoutRoomIsNobodysNo) {
     EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n");
 }
 
+TEST_P(WayOut, TakingBackBesideAPromotionIsBusy) {
+    const fs::path up = scratch / "outside/up";
+    outside("it", "");
+    rules("\"local\", \"production\"",
+          release(fmt::format("activate = [\"sh\", \"-c\", \"test -e '{0}' || {{ touch '{0}'; exec sleep 20; }}\"]\n",
+                              up.native())));
+    const std::string change = changed("echo v2 > app.txt");
+    const auto running = startCommand({test::program(), "promote", change});
+    for (int i = 0; i < 2000 && !fs::exists(up); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (const char* what : {"production", "p2"}) {
+        const Ended busy = gradus({"rollback", what});
+        EXPECT_EQ(busy.exit, 7) << what << busy.out << busy.err;
+        EXPECT_TRUE(has(busy.err, "p2 is applying in production, and another process drives it")) << busy.err;
+        EXPECT_TRUE(has(busy.err, "gradus cancel p2")) << busy.err;
+    }
+    EXPECT_EQ(gradus({"cancel", "p2"}).exit, 0);
+    EXPECT_EQ(running->wait().exit, 5);
+    EXPECT_FALSE(fs::exists(production / "current"));
+}
+
 /// A stage of commands that cannot go back while `shut` is there.
 class ShutTarget : public WayOut {
   protected:
