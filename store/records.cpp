@@ -261,20 +261,23 @@ std::optional<std::int64_t> Records::atWorkOn(const std::string& target) const {
     return sql().number("select promotion from target where name = ?", target);
 }
 
+// What failed, or was taken back, leads nowhere any more: it takes no place from what can be taken back.
 std::vector<Promotion> Records::takeable(std::int64_t project, const std::string& stage) const {
     static const std::string kSql =
         std::string(kPromotionColumns) +
         "where project = ?1 and stage = ?2 and checkpoint is not null and (finished = 0 or state = 'stuck' or id in "
-        "(select id from promotion where project = ?1 and stage = ?2 and checkpoint is not null order by id desc "
-        "limit 20)) order by id";
+        "(select id from promotion where project = ?1 and stage = ?2 and checkpoint is not null and state = "
+        "'promoted' and undoes is null and id not in (select undoes from promotion where project = ?1 and stage = ?2 "
+        "and undoes is not null and state = 'promoted') order by id desc limit 20)) order by id";
     return allPromotions(sql()(kSql, project, stage));
 }
 
 std::vector<Digest> Records::checkpoints() const {
     auto rows = sql()(
-        "select checkpoint from (select checkpoint, finished, state, row_number() over "
-        "(partition by project, stage order by id desc) as age from promotion where checkpoint is not null) "
-        "where finished = 0 or state = 'stuck' or age <= 20");
+        "select checkpoint from promotion where checkpoint is not null and (finished = 0 or state = 'stuck') union "
+        "select checkpoint from (select checkpoint, row_number() over (partition by project, stage order by id desc) "
+        "as age from promotion where checkpoint is not null and state = 'promoted' and undoes is null and id not in "
+        "(select undoes from promotion where undoes is not null and state = 'promoted')) where age <= 20");
     std::vector<Digest> out;
     while (rows.step()) out.push_back(rows.digest(0));
     return out;

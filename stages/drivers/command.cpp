@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Milliseconds kPatience{10 * 60 * 1000};
 constexpr std::size_t kMostStatus = 4096;
 constexpr const char* kCopies = "copies";
 constexpr const char* kRequest = "request.json";
@@ -91,8 +90,7 @@ HostCommand CommandDriver::prepared(const std::string& action, const std::vector
     command.environment.push_back("GRADUS_ACTION=" + action);
     command.environment.insert(command.environment.end(), told.begin(), told.end());
     command.directory = context_.project;
-    const Milliseconds timeout = context_.stage.settings.duration("timeout");
-    command.timeout = timeout > Milliseconds(0) ? timeout : kPatience;
+    command.timeout = patienceOf(context_.stage);
     return command;
 }
 

@@ -167,6 +167,9 @@ class StageDriver {
     virtual void tidy(const std::vector<Checkpoint>& needed) = 0;
 };
 
+/// How long a command of the stage's driver may take: its `timeout`.
+Milliseconds patienceOf(const Stage& stage);
+
 /// Makes the driver that `context.stage` names. Throws Error(kNotAllowed) for one that is not known.
 std::unique_ptr<StageDriver> makeDriver(const DriverContext& context);
 

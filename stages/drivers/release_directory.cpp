@@ -28,7 +28,6 @@ namespace {
 constexpr std::string_view kDomain = "gradus.release-checkpoint.1";
 constexpr std::string_view kDropped = ".gradus-dropped-";
 constexpr std::size_t kSuffixBytes = 3;
-constexpr Milliseconds kActivatePatience{10 * 60 * 1000};
 
 void must(int error, std::string_view action, std::string_view path) {
     if (error != 0) throwFault(action, path, error);
@@ -249,7 +248,7 @@ HostOutcome ReleaseDirectoryDriver::activate(const ReleaseStep& step, bool isBac
     command.environment.push_back("GRADUS_CHANGE=" + step.handle);
     command.environment.push_back(fmt::format("GRADUS_PROMOTION=p{}", step.promotion));
     command.directory = now.empty() ? layout_.root() : layout_.root() / ReleaseLink::kName;
-    command.timeout = kActivatePatience;
+    command.timeout = patienceOf(context_.stage);
     // Whoever wants to stop is served by going back, and that is never stopped half-way.
     if (!isBack) command.cancel = context_.cancel;
     HostOutcome outcome = context_.run(command);
@@ -330,6 +329,7 @@ RollbackOutcome ReleaseDirectoryDriver::rollback(const Checkpoint& checkpoint) {
     if (step.previousLink) verifyPrevious(step, outcome);
     // Two that are not whole are worse than one.
     if (!outcome.problems.empty()) return outcome;
+    shelf_.hide(step.id);
     drop(step.id, outcome.kept);
     if (!step.previousLink) clearMade(outcome.kept);
     if (!step.previousLink && outcome.kept.empty()) removeTarget();

@@ -106,6 +106,17 @@ TEST_P(WayOut, ATargetWithoutRoomIsNobodysNo) {
     EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n");
 }
 
+TEST_P(WayOut, ActivateHasTheTimeThatTheStageGivesIt) {
+    rules("\"local\", \"production\"",
+          release("timeout = \"1s\"\nactivate = [\"sh\", \"-c\", \"test ! -e SLOW || exec sleep 60\"]\n"));
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    const auto began = std::chrono::steady_clock::now();
+    const Ended slow = gradus({"promote", changed("touch SLOW")});
+    EXPECT_EQ(slow.exit, 5) << slow.out << slow.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(45));
+    EXPECT_FALSE(fs::exists(production / "current/SLOW"));
+}
+
 TEST_P(WayOut, TakingBackBesideAPromotionIsBusy) {
     const fs::path up = scratch / "outside/up";
     outside("it", "");
