@@ -44,6 +44,9 @@ void requireWayBack(const StageDriver& target, const Objects& objects, const Pro
 /// Who takes the target of a stage; for no promotion yet.
 TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage);
 
+/// Whether the policy leaves it to a person to take back what an after check said no to (`rollback = "manual"`).
+bool isTakenBackByHand(const Stage& stage);
+
 /// Whoever holds an flock on this file drives the promotion.
 std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
 
