@@ -205,6 +205,19 @@ TEST_P(ShutTarget, WithoutStatusAPersonVouches) {
     expectOpen();
 }
 
+TEST_P(WayOut, WhatIsNotInTheCommitIsNamed) {
+    rules("\"local\"", "[stage.local]\ncommit = true\n");
+    const std::string change = changed("echo 1 > one.txt; echo 2 > two.txt");
+    edit("one.txt", "1\n");
+    edit("lib/util.txt", "of mine\n");
+    const Ended ended = gradus({"promote", change});
+    ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
+    EXPECT_TRUE(has(ended.out, "note: not in its commit: one.txt, which the work tree had before it came"))
+        << ended.out;
+    EXPECT_EQ(shell("git show --format= --name-only HEAD").out, "two.txt\n");
+    EXPECT_EQ(shell("git status --short").out, " M lib/util.txt\n?? one.txt\n");
+}
+
 TEST_P(WayOut, WhereOneCanLookNobodyVouches) {
     rules("\"local\", \"production\"", release());
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
