@@ -263,21 +263,25 @@ std::optional<std::int64_t> Records::atWorkOn(const std::string& target) const {
     return sql().number("select promotion from target where name = ?", target);
 }
 
+// What failed, or was taken back, leads nowhere any more: it takes no place from what can be taken back.
 std::vector<Promotion> Records::takeable(std::int64_t project, const std::string& stage) const {
     static const std::string kSql =
         std::string(kPromotionColumns) +
         "where checkpoint is not null and id in (select id from promotion indexed by promotion_unfinished where "
         "project = ?1 and stage = ?2 and finished = 0 union all select stuck from stage_state where project = ?1 and "
-        "stage = ?2 union all select id from (select id from promotion where project = ?1 and stage = ?2 and "
-        "checkpoint is not null order by id desc limit 20)) order by id";
+        "stage = ?2 union all select id from (select id from promotion as done where project = ?1 and stage = ?2 and "
+        "checkpoint is not null and state = 'promoted' and undoes is null and not exists (select 1 from promotion as "
+        "back where back.change = done.change and back.undoes = done.id and back.state = 'promoted') order by id desc "
+        "limit 20)) order by id";
     return allPromotions(sql()(kSql, project, stage));
 }
 
 std::vector<Digest> Records::checkpoints() const {
     auto rows = sql()(
-        "select checkpoint from (select checkpoint, finished, state, row_number() over "
-        "(partition by project, stage order by id desc) as age from promotion where checkpoint is not null) "
-        "where finished = 0 or state = 'stuck' or age <= 20");
+        "select checkpoint from promotion where checkpoint is not null and (finished = 0 or state = 'stuck') union "
+        "select checkpoint from (select checkpoint, row_number() over (partition by project, stage order by id desc) "
+        "as age from promotion where checkpoint is not null and state = 'promoted' and undoes is null and id not in "
+        "(select undoes from promotion where undoes is not null and state = 'promoted')) where age <= 20");
     std::vector<Digest> out;
     while (rows.step()) out.push_back(rows.digest(0));
     return out;

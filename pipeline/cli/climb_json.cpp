@@ -18,6 +18,7 @@ Json checkJson(const CheckReport& report, std::string_view phase) {
     if (report.log) json["log"] = report.log->hex();
     if (report.reused) json["reused_from"] = promotionHandle(report.reused->result.promotion);
     if (const auto outputs = report.outputs()) json["outputs"] = outputs->hex();
+    if (report.builtBy) json["outputs_from"] = promotionHandle(report.builtBy->result.promotion);
     return json;
 }
 
@@ -97,8 +98,8 @@ Json stageReportJson(const StageReport& report) {
     for (const std::int64_t change : report.missing) json["missing"].push_back(changeHandle(change));
     json["notes"] = report.notes;
     if (report.fault) {
-        const Problem fault = problemOf(*report.fault);
-        json["fault"] = {{"code", fault.code}, {"message", fault.message}, {"hint", fault.hint}};
+        const Problem problem = *problemOf(report);
+        json["fault"] = {{"code", problem.code}, {"message", report.fault->what()}, {"hint", problem.hint}};
     }
     return json;
 }

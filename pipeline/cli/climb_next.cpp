@@ -20,13 +20,34 @@ std::string wayOut(const StageReport& report) {
                                    [](const StepRecord& step) { return isOpen(step.state); });
     if (open != report.steps.end())
         return fmt::format(
-            "stage {0} is closed. Look whether what {1} did is there, then say so: `gradus rollback {2} --done {1}` "
-            "undoes it with the rest, `gradus rollback {2} --not-done {1}` undoes only the rest",
-            report.promotion.stage, open->name, id);
+            "stage {0} is closed. Look whether what {1} did is there, then say so: `gradus rollback {2} --done {1}{3}, "
+            "`gradus rollback {2} --not-done {1}` undoes only the rest",
+            report.promotion.stage, open->name, id,
+            report.irreversible.contains(open->name) ? " --insist REASON` leaves it there and undoes the rest"
+                                                     : "` undoes it with the rest");
     return fmt::format(
         "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
         "hand, then `gradus adopt {0}`",
         report.promotion.stage, id);
+}
+
+/// It has begun to touch its target, and has come to no end.
+bool isUnderWay(const Promotion& promotion) {
+    return promotion.id != 0 && promotion.checkpoint && !isFinal(promotion.state);
+}
+
+/// What is known of a target that a fault left in the middle, and the way on.
+Problem problemUnderWay(const StageReport& report) {
+    const Promotion& promotion = report.promotion;
+    const bool isSwitched = promotion.state == State::kVerifying || promotion.state == State::kSoaking;
+    Problem problem = problemOf(*report.fault);
+    problem.message = fmt::format("{} stands at {} in {}, whose target {} switched: {}", promotionHandle(promotion.id),
+                                  nameOf(kPromotionStates, promotion.state), promotion.stage,
+                                  isSwitched ? "was" : "may have been", problem.message);
+    // What a fault of the machine says was not changed is the record alone.
+    if (report.fault->code() == ErrorCode::kInfrastructure || problem.hint.empty())
+        problem.hint = "put that right, then `gradus recover` brings it to its end: on, or back";
+    return problem;
 }
 
 std::string bringMissing(const StageReport& report) {
@@ -101,10 +122,13 @@ Exit exitOf(const StageReport& report) {
 std::optional<Problem> problemOf(const StageReport& report) {
     const Promotion& promotion = report.promotion;
     if (report.succeeded()) return std::nullopt;
+    if (report.fault && isUnderWay(promotion)) return problemUnderWay(report);
     if (report.fault) {
         Problem problem = problemOf(*report.fault);
         problem.message =
             fmt::format("{} did not enter {}: {}", changeHandle(promotion.change), promotion.stage, problem.message);
+        // It says nothing about the change: another attempt may go well.
+        problem.retryable = problem.retryable || report.fault->code() == ErrorCode::kInfrastructure;
         if (problem.hint.empty()) problem.hint = "put that right, then try again; stages above that have it keep it";
         return problem;
     }
@@ -115,6 +139,8 @@ std::optional<Problem> problemOf(const StageReport& report) {
                                   problem.code, report.reason.empty() ? "" : " (" + report.reason + ")");
     problem.retryable = promotion.cause == Cause::kErrored || promotion.state == State::kWaiting;
     if (promotion.state == State::kStuck) problem.hint = wayOut(report);
+    if (promotion.state == State::kRejected && isAny(report, {ConflictKind::kNoSpace}))
+        problem.hint = fmt::format("free space there, then `gradus retry {}`", promotionHandle(promotion.id));
     if (!report.missing.empty())
         problem.hint = fmt::format("promote {} first: {}", changeHandle(report.missing.front()), bringMissing(report));
     return problem;
@@ -126,6 +152,7 @@ std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree, c
     const std::string change = changeHandle(promotion.change);
     const std::string goOn = fmt::format("gradus promote {} --to {}", change, goal.empty() ? promotion.stage : goal);
     if (promotion.id == 0) return {"gradus status", goOn};
+    if (report.fault && isUnderWay(promotion)) return {"gradus recover", "gradus why " + id};
     switch (promotion.state) {
         case State::kPromoted:
             return {"gradus status"};

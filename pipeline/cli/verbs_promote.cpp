@@ -367,7 +367,7 @@ Result recover(Service& service, Context& context) {
         }
         if (one.fault) {
             result.exit = faceOf(one.fault->code()).exit;
-            result.problem = problemOf(*one.fault);
+            result.problem = problemOf(one.report);
         }
     }
     if (all.empty()) result.text = "nothing to recover\n" + stuckText(service, context) + result.text;
@@ -403,21 +403,29 @@ Result retry(Service& service, Context& context) {
     return climb(service, context, change, promotion.stage, interrupt);
 }
 
+AdoptWish adoptWishOf(Service& service, const Context& context) {
+    const auto holds = context.arguments.value("holds");
+    if (!holds) return {};
+    if (*holds == "nothing") return {.promotion = std::nullopt, .nothing = true};
+    return {.promotion = service.promotionNamed(context.host.directory(), *holds).id};
+}
+
 Result adopt(Service& service, Context& context) {
     const std::string stage = *context.arguments.positional("STAGE");
     Engine& engine = service.engine(context.host.directory());
+    const AdoptWish wish = adoptWishOf(service, context);
     if (context.arguments.flag("dry-run")) {
-        engine.requireMayAdopt(stage);
+        engine.requireMayAdopt(stage, wish);
         const std::string target = engine.targetOf(stage).native();
         return {
             .data = {{"stage", stage}, {"directory", target}},
             .text = fmt::format("would take what is in {} as what {} holds\n", printable(target), printable(stage))};
     }
-    const auto held = engine.adopt(stage);
+    const auto held = engine.adopt(stage, wish);
     if (!held)
         return {.data = {{"stage", stage}, {"directory", nullptr}, {"tree", nullptr}},
-                .text = fmt::format("{} holds nothing from now on: what it held on record is not there any more\n",
-                                    printable(stage)),
+                .text = fmt::format("{} holds nothing from now on{}\n", printable(stage),
+                                    wish.nothing ? "" : ": what it held on record is not there any more"),
                 .next = {"gradus promote --to " + stage}};
     return {.data = {{"stage", stage}, {"directory", held->directory.native()}, {"tree", held->digest.hex()}},
             .text = fmt::format("{} holds what is in {} from now on\n", printable(stage),
@@ -537,7 +545,10 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .summary = "take what is in a stage's target as what it holds",
          .examples = {{"gradus adopt production", "before the first promotion, or after mending by hand"}},
          .positionals = {{"STAGE", "the stage"}},
-         .options = {kDryRun},
+         .options = {{.name = "holds",
+                      .value = "PROMOTION",
+                      .doc = "where nobody can look, you vouch: it holds what that one brought, or `nothing`"},
+                     kDryRun},
          .handler = withService(open, adopt)},
     };
 }

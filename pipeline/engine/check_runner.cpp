@@ -18,6 +18,7 @@
 #include "stages/sandbox/proofs.h"
 #include "store/model/canonical.h"
 #include "store/model/error.h"
+#include "store/model/handle.h"
 #include "store/model/utf8.h"
 
 namespace gradus {
@@ -132,9 +133,9 @@ class Round {
     std::optional<std::vector<Digest>> builtBefore(const Check& check) const {
         std::vector<Digest> outputs;
         for (const std::string& builder : buildersOf(check)) {
-            const auto proof = proofs_.find(builder);
-            if (proof == proofs_.end()) return std::nullopt;
-            outputs.push_back(proof->second.result.outputs.value_or(Digest()));
+            const auto build = builds_.find(builder);
+            if (build == builds_.end()) return std::nullopt;
+            outputs.push_back(build->second.result.outputs.value_or(Digest()));
         }
         return outputs;
     }
@@ -173,8 +174,9 @@ class Round {
                 builtOf_.emplace(name, of);
                 leftOver_.emplace(name, subject_.tree->leftOver(check.settings.list("outputs")));
                 const bool mayCount = subject_.tree->built && check.settings.flag("reuse") && builtBefore(check);
-                auto proof = mayCount ? subject_.tree->built(of, demanded(request)) : std::nullopt;
-                if (proof) proofs_.emplace(name, std::move(*proof));
+                const auto build = mayCount ? subject_.tree->built(of, demanded(request)) : std::nullopt;
+                if (build) builds_.emplace(name, *build);
+                if (build && !subject_.tree->asksAll) proofs_.emplace(name, *build);
             } catch (const Error& e) {
                 builtOf_.erase(name);
                 unbuildable_.emplace(name, e);
@@ -220,6 +222,7 @@ class Round {
     CheckReport judge(const Check& check) {
         const auto proof = proofs_.find(check.name);
         CheckReport report = proof == proofs_.end() ? ask(check) : answeredBefore(proof->second);
+        if (proof == proofs_.end()) keepBuild(check, report);
         report.check = check.name;
         report.evidence = evidenceOf(check);
         const std::vector<Digest> built = builtFor(check);
@@ -231,6 +234,16 @@ class Round {
         if (const auto of = builtOf_.find(check.name); of != builtOf_.end()) report.builtOf = of->second;
         keepLog(report);
         return report;
+    }
+
+    // A yes is about the tree; the bytes that stages have and others have looked at are those of the first build.
+    void keepBuild(const Check& check, CheckReport& report) const {
+        const auto build = builds_.find(check.name);
+        if (build == builds_.end() || report.answer.verdict != Cause::kPassed) return;
+        report.builtBy = build->second;
+        if (report.answer.outputs != report.outputs())
+            report.answer.reason += fmt::format("; it built other bytes than in {}, and those stay",
+                                                promotionHandle(build->second.result.promotion));
     }
 
     CheckReport ask(const Check& check) {
@@ -393,7 +406,8 @@ class Round {
     std::map<std::string, CheckReport> reports_;
     std::map<std::string, Digest> asked_;
     std::map<std::string, EarlierProof> proofs_;
-    std::optional<Digest> source_;  ///< that is built of, where something is
+    std::map<std::string, EarlierProof> builds_;  ///< what was built before, and stays
+    std::optional<Digest> source_;                ///< that is built of, where something is
     std::map<std::string, Digest> builtOf_;
     std::map<std::string, std::vector<std::string>> leftOver_;
     std::map<std::string, Error> unbuildable_;

@@ -40,8 +40,10 @@ struct TreeUnderTest {
     /// The resulting tree by its files alone, wherever it lies; asked only where something is built of it.
     std::function<Digest()> source = {};
     /// An earlier run that built something of exactly this, under guarantees that include these. Absent: every build is
-    /// run.
+    /// run, and what it builds now counts.
     std::function<std::optional<EarlierProof>(const Digest& builtOf, const std::vector<Guarantee>&)> built = {};
+    /// Every check is run. What was built of exactly this stays all the same: a tree has one set of bytes.
+    bool asksAll = false;
     /// What lies below, matches the patterns and is no part of the tree: left over from earlier builds.
     std::function<std::vector<std::string>(const std::vector<std::string>& patterns)> leftOver = {};
 };
@@ -56,11 +58,14 @@ struct CheckReport {
     bool moved = false;  ///< errored, because the tree below moved meanwhile: check again on what is there now
     std::optional<Digest> asked = {};
     Digest definition = {};
-    std::optional<EarlierProof> reused = {};  ///< it was not run: this is its answer
-    std::optional<Digest> builtOf = {};       ///< of a check with outputs: the tree and the definition
+    std::optional<EarlierProof> reused = {};   ///< it was not run: this is its answer
+    std::optional<Digest> builtOf = {};        ///< of a check with outputs: the tree and the definition
+    std::optional<EarlierProof> builtBy = {};  ///< it was run again, and what this one built stays
 
     /// What it built, now or then.
-    std::optional<Digest> outputs() const { return reused ? reused->result.outputs : answer.outputs; }
+    std::optional<Digest> outputs() const { return builder() ? builder()->result.outputs : answer.outputs; }
+    /// The earlier run whose outputs count; nothing: its own do.
+    const EarlierProof* builder() const { return builtBy ? &*builtBy : reused ? &*reused : nullptr; }
     Digest fingerprint() const { return reused ? reused->result.evidence : evidence.fingerprint(); }
 };
 

@@ -26,14 +26,14 @@ constexpr std::uint64_t kMostCheckpoint = std::uint64_t{256} << 20;
 constexpr int kMostLooks = 200;
 constexpr Milliseconds kBetweenLooks{10};
 
+bool isAlive(const std::optional<pid_t>& process) { return process && (::kill(*process, 0) == 0 || errno == EPERM); }
+
+}  // namespace
+
 Checkpoint readCheckpoint(const Objects& objects, const Promotion& promotion) {
     if (!promotion.checkpoint) throw Error(ErrorCode::kDamaged, "promotion p{} has no checkpoint", promotion.id);
     return Checkpoint::decode(objects.readAll(*promotion.checkpoint, kMostCheckpoint));
 }
-
-bool isAlive(const std::optional<pid_t>& process) { return process && (::kill(*process, 0) == 0 || errno == EPERM); }
-
-}  // namespace
 
 CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPhase phase) {
     return {.promotion = promotion,
@@ -50,7 +50,8 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
             .definition = report.definition,
             .reused = report.reused ? std::optional(report.reused->result.promotion) : std::nullopt,
             .outputs = report.outputs(),
-            .builtOf = report.builtOf};
+            // Only who built it says what it was built of, and under which guarantees.
+            .builtOf = report.builtBy ? std::nullopt : report.builtOf};
 }
 
 fs::path drivingLock(const StateDirectory& state, std::int64_t promotion) {
@@ -146,9 +147,12 @@ void Drive::arrive(const std::vector<Step>& steps) {
 }
 
 void Drive::commit(const std::vector<Step>& steps, const Beside& beside) {
-    const bool isVital = std::any_of(steps.begin(), steps.end(), [](const Step& step) {
-        return step.to == State::kRollingBack || step.to == State::kRolledBack || step.to == State::kStuck;
-    });
+    // Whatever leads back, the no that is the reason for it included.
+    const bool isNo = beside.phase == CheckPhase::kAfter && verdictOf(beside.checks) != Cause::kPassed;
+    const bool isVital =
+        isNo || report_.promotion.undoes || std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+            return step.to == State::kRollingBack || step.to == State::kRolledBack || step.to == State::kStuck;
+        });
     parts_.store.write(
         [&](Writer& writer) {
             const ActorId actor = writer.actor(parts_.actor);

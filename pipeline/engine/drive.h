@@ -37,10 +37,15 @@ CheckResult resultOf(std::int64_t promotion, const CheckReport& report, CheckPha
 /// What a verdict about a promotion is bound to, but for the check and the environment.
 Evidence evidenceFor(const Records& records, const Promotion& promotion, const Digest& rules);
 
-/// Who takes the target of a stage; for no promotion yet.
+/// Throws Error(kDamaged) where there is none.
+Checkpoint readCheckpoint(const Objects& objects, const Promotion& promotion);
 /// Throws Error(kNotAllowed) where the target does not have any more what taking it back would bring back.
 void requireWayBack(const StageDriver& target, const Objects& objects, const Promotion& promotion);
+/// Who takes the target of a stage; for no promotion yet.
 TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage);
+
+/// Whether the policy leaves it to a person to take back what an after check said no to (`rollback = "manual"`).
+bool isTakenBackByHand(const Stage& stage);
 
 /// Whoever holds an flock on this file drives the promotion.
 std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
@@ -53,7 +58,7 @@ class Drive {
           std::stop_token cancel);
     /// Wishes that were granted are taken out of `wishes`, which outlives this.
     void mayOverride(std::vector<OverrideWish>& wishes) { wishes_ = &wishes; }
-    /// Every check is asked, whatever it said before.
+    /// Every check is asked, whatever it said before. What was built stays what it is.
     void askAll() { asksAll_ = true; }
 
     /// Into the stage: gates, checks, target, checks. Every end is in the report.

@@ -35,6 +35,8 @@ std::string insisted(const std::string& reason, const UndoWish& wish) {
 
 }  // namespace
 
+bool isTakenBackByHand(const Stage& stage) { return stage.policy.settings.text("rollback") == "manual"; }
+
 void Drive::verify(const Checkpoint& checkpoint) {
     const bool looks = std::any_of(stage_.checks.begin(), stage_.checks.end(), [&](const std::string& name) {
         const auto check = project_.pipeline.checks.find(name);
@@ -247,7 +249,7 @@ void Drive::goOn(const Promotion& promotion) {
 
 // A check that said no once is not made good by looking again until it says yes: whoever may decide does.
 bool Drive::isLeftToAPerson() {
-    if (stage_.policy.settings.text("rollback") != "manual" || parts_.actor.kind == ActorKind::kPerson) return false;
+    if (!isTakenBackByHand(stage_) || parts_.actor.kind == ActorKind::kPerson) return false;
     const auto results = parts_.store.records().checkResults(report_.promotion.id);
     const auto no = std::find_if(results.begin(), results.end(), [](const CheckResult& result) {
         return result.phase == CheckPhase::kAfter && result.verdict == Cause::kFailed;

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "pipeline/engine/command_mark.h"
@@ -14,6 +16,18 @@ std::size_t filesAmong(const ChangeSet& outputs) {
     return static_cast<std::size_t>(std::ranges::count_if(outputs.changes(), [](const PathChange& change) {
         return change.after && change.after->type != EntryType::kDirectory;
     }));
+}
+
+/// Paths of the change that the tree had already, as far as others of it are written.
+std::vector<std::string> thereBefore(const Footing& footing) {
+    std::vector<std::string> paths;
+    for (const PathChange& change : footing.merge.whole.changes()) {
+        const bool isWritten = std::ranges::find(footing.changes.changes(), change.path, &PathChange::path) !=
+                               footing.changes.changes().end();
+        const bool isFile = (change.after ? change.after : change.before)->type != EntryType::kDirectory;
+        if (!isWritten && isFile) paths.push_back(change.path);
+    }
+    return footing.changes.empty() ? std::vector<std::string>() : paths;
 }
 
 }  // namespace
@@ -130,6 +144,11 @@ Drive::Next Drive::apply(const Footing& footing) {
     // The way back is on record before anything is touched: a crash in between must leave enough to undo.
     end({{.to = State::kApplying, .cause = Cause::kPassed, .intent = intent}}, used);
     report_.outputs = filesAmong(outputs_);
+    if (const auto paths = thereBefore(footing); stage_.settings.flag("commit") && !paths.empty())
+        report_.notes.push_back(
+            fmt::format("not in its commit: {}, which the work tree had before it came; those are "
+                        "yours to commit (git add, git commit)",
+                        fmt::join(paths, ", ")));
     act(checkpoint);
     return Next::kEnd;
 }

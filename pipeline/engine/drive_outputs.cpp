@@ -72,10 +72,10 @@ void Drive::addOutputs(TreeUnderTest& tree, const Footing& footing) {
     tree.leftOver = [this, &footing](const std::vector<std::string>& patterns) {
         return leftOvers(footing.directory(), OutputPatterns(patterns), sourceOf(footing));
     };
-    if (!asksAll_)
-        tree.built = [this](const Digest& builtOf, const std::vector<Guarantee>& demanded) {
-            return builtBefore(builtOf, demanded);
-        };
+    tree.asksAll = asksAll_;
+    tree.built = [this](const Digest& builtOf, const std::vector<Guarantee>& demanded) {
+        return builtBefore(builtOf, demanded);
+    };
 }
 
 }  // namespace gradus

@@ -29,7 +29,7 @@ std::vector<CheckReport> Drive::lookAfter(const std::vector<std::string>& names)
 void Drive::takeBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason,
                      const std::vector<CheckReport>& reports) {
     commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
-    if (stage_.policy.settings.text("rollback") == "manual" && cause != Cause::kCancelled) {
+    if (isTakenBackByHand(stage_) && cause != Cause::kCancelled) {
         report_.reason = fmt::format("{}; the policy leaves taking it back to a person", reason);
         return;
     }

@@ -66,6 +66,10 @@ void Drive::standStill(Cause cause, const std::string& reason, const std::string
                      .cause = Cause::kErrored,
                      .reason = reason.empty() ? all : fmt::format("{}; {}", reason, all)});
     commit(moves);
+    const auto undone = report_.promotion.undoes ? parts_.store.records().promotion(*report_.promotion.undoes)
+                                                 : std::optional(report_.promotion);
+    for (const StepPlan& plan : stepsOf(parts_.objects, *undone))
+        if (plan.irreversible) report_.irreversible.insert(plan.name);
 }
 
 // Where an undo fails, what came before it is left alone: half a way back is no place to be.

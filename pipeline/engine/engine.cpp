@@ -7,6 +7,7 @@
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/person.h"
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/step_words.h"
 #include "pipeline/engine/verified.h"
@@ -188,7 +189,16 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
     return plans;
 }
 
+void Engine::requireUndriven(const Promotion& promotion) const {
+    if (isFinal(promotion.state) || !SandboxLock::holder(drivingLock(parts_.state, promotion.id))) return;
+    const std::string id = promotionHandle(promotion.id);
+    throw Error(ErrorCode::kBusy, "{} is {} in {}, and another process drives it", id,
+                nameOf(kPromotionStates, promotion.state), promotion.stage)
+        .hint(fmt::format("wait for it, or end it with `gradus cancel {}`: what it touched is restored", id));
+}
+
 void Engine::requireTakeable(const Promotion& promotion, const UndoWish& wish) const {
+    requireUndriven(promotion);
     const Records& records = parts_.store.records();
     requireStanding(records, records.stageState(project_.id, promotion.stage), promotion);
     const bool isAWayBack = promotion.state == State::kStuck && promotion.undoes;
@@ -229,7 +239,7 @@ std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std
         try {
             if (auto report = recoverOne(promotion, progress, cancel)) all.push_back({promotion, std::move(*report)});
         } catch (const Error& e) {
-            all.push_back({promotion, {.promotion = *find(promotion.id), .reason = e.what()}, e});
+            all.push_back({promotion, {.promotion = *find(promotion.id), .reason = e.what(), .fault = e}, e});
         }
     }
     return all;
@@ -284,7 +294,8 @@ std::filesystem::path Engine::targetOf(const std::string& name) const {
 }
 
 // What is on record says what may go in and what can be taken back: only a person puts something else in its place.
-void Engine::requireMayAdopt(const std::string& name) const {
+void Engine::requireMayAdopt(const std::string& name, const AdoptWish& wish) const {
+    if (wish.isGiven()) requirePerson(parts_.actor, "vouch for what a stage holds");
     if (parts_.actor.kind == ActorKind::kPerson) return;
     const StageState holds = parts_.store.records().stageState(project_.id, stageNamed(project_, name).name);
     if (!holds.stuck && !holds.promotion && !holds.tree) return;
@@ -295,14 +306,29 @@ void Engine::requireMayAdopt(const std::string& name) const {
         .hint("ask a person to look at the target and to adopt it");
 }
 
-std::optional<HeldTree> Engine::adopt(const std::string& name) {
+std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& driver, const AdoptWish& wish) const {
+    if (wish.nothing) return driver.vouchedFor(std::nullopt);
+    if (wish.promotion) {
+        const Promotion promotion = promotionOf(parts_.store.records(), *wish.promotion);
+        if (promotion.project != project_.id || promotion.stage != stage.name || !promotion.checkpoint)
+            throw Error(ErrorCode::kNotFound, "{} has brought nothing into {}", promotionHandle(promotion.id),
+                        stage.name)
+                .hint(fmt::format("`gradus timeline {}` shows what came and went", stage.name));
+        requireTargetOf(promotion, driver);
+        return driver.vouchedFor(driver.treeAfter(readCheckpoint(parts_.objects, promotion)));
+    }
+    const bool isNothing =
+        driver.canLook() && isGone(driver, parts_.store.records().stageState(project_.id, stage.name));
+    return isNothing ? std::nullopt : std::optional(driver.adopt());
+}
+
+std::optional<HeldTree> Engine::adopt(const std::string& name, const AdoptWish& wish) {
     const Stage& stage = stageNamed(project_, name);
-    requireMayAdopt(name);
+    requireMayAdopt(name, wish);
     const auto driver = parts_.driver(stage, {});
     const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});
-    std::optional<HeldTree> held;
-    if (!isGone(*driver, parts_.store.records().stageState(project_.id, name))) held = driver->adopt();
+    const auto held = takeForHeld(stage, *driver, wish);
     parts_.store.write([&](Writer& writer) {
         writer.adoptStage(project_.id, name, held ? std::optional(held->digest) : std::nullopt,
                           writer.actor(parts_.actor));

@@ -100,8 +100,9 @@ struct StageReport {
     std::optional<RollbackOutcome> rollback;
     std::optional<Decision> gates;
     std::vector<std::string> notes;
-    std::vector<StepRecord> steps;  ///< that began, in order; of an undo, those of what it undoes
-    std::size_t outputs = 0;        ///< files that checks built and the stage got
+    std::vector<StepRecord> steps;            ///< that began, in order; of an undo, those of what it undoes
+    std::set<std::string> irreversible = {};  ///< of one that is stuck: names of steps that cannot be undone
+    std::size_t outputs = 0;                  ///< files that checks built and the stage got
     /// Why it did not go on, where that says nothing about the change. Without a promotion (id 0): none was opened.
     std::optional<Error> fault = {};
 
@@ -124,6 +125,14 @@ struct StepWord {
 struct UndoWish {
     std::optional<std::string> insist;  ///< why, although something of it cannot be taken back
     std::vector<StepWord> words;
+};
+
+/// A person's word for what a stage holds, where nobody can look.
+struct AdoptWish {
+    std::optional<std::int64_t> promotion;  ///< the tree that it brought
+    bool nothing = false;                   ///< nothing of ours
+
+    bool isGiven() const { return promotion || nothing; }
 };
 
 /// How a change is brought up.
@@ -254,9 +263,9 @@ class Engine {
     /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
     Promotion cancel(std::int64_t promotion);
     /// What is there becomes what the stage holds; nothing, if something is on record and nothing is there any more.
-    /// Throws Error(kNotAllowed) for anybody but a person where something is on record.
-    std::optional<HeldTree> adopt(const std::string& stage);
-    void requireMayAdopt(const std::string& stage) const;
+    /// Throws Error(kNotAllowed) for anybody but a person where something is on record, or where it takes a word.
+    std::optional<HeldTree> adopt(const std::string& stage, const AdoptWish& wish = {});
+    void requireMayAdopt(const std::string& stage, const AdoptWish& wish = {}) const;
     /// Where that lies: its directory, or the project where it has none of its own.
     std::filesystem::path targetOf(const std::string& stage) const;
 
@@ -288,6 +297,9 @@ class Engine {
                           const UndoWish& wish);
     std::optional<StageReport> recoverOne(const Promotion& promotion, const EngineProgress& progress,
                                           const std::stop_token& cancel);
+    /// Throws Error(kBusy) for one that another process drives.
+    void requireUndriven(const Promotion& promotion) const;
+    std::optional<HeldTree> takeForHeld(const Stage& stage, StageDriver& driver, const AdoptWish& wish) const;
     Decision decideOn(const Stage& stage, const Facts& facts) const;
     /// False: it is no use to wait any longer.
     bool awaitOpening(const StageReport& report, Milliseconds& patience, const EngineProgress& progress,

@@ -168,7 +168,7 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
         for (const CheckReport& report : reports)
             writer.recordCheck(resultOf(state_.promotion.id, report, CheckPhase::kAfter), actor);
     });
-    if (stage_->policy.settings.text("rollback") == "manual") {
+    if (isTakenBackByHand(*stage_)) {
         state_.note += "; the policy leaves taking it back to a person";
         record(true);
         return std::nullopt;

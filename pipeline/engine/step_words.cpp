@@ -48,14 +48,23 @@ void requireDoubts(const EngineParts& parts, const std::vector<StepPlan>& plans,
     }
 }
 
-void requireNoneOpen(const std::vector<Begun>& steps, const std::string& id) {
+/// All that was said so far, as it is said: what is asked for comes on top of it.
+std::string saidSoFar(const std::string& id, const UndoWish& wish) {
+    std::string text = "gradus rollback " + id;
+    for (const StepWord& word : wish.words)
+        text += fmt::format(" --{} {}", word.isDone ? "done" : "not-done", word.step);
+    return text + (wish.insist ? " --insist REASON" : "");
+}
+
+void requireNoneOpen(const std::vector<Begun>& steps, const std::string& id, const UndoWish& wish) {
     const auto open =
         std::ranges::find_if(steps, [](const Begun& step) { return needsAWord(step.state, step.plan->idempotence); });
     if (open == steps.end()) return;
+    const bool isLasting = open->plan->irreversible;
     throw Error(ErrorCode::kNotAllowed, "{}, and it is not run twice", openText(open->plan->name, open->state, id))
-        .hint(fmt::format("look, then say so: gradus rollback {0} --done {1} if what it did is there (it is undone "
-                          "then), or gradus rollback {0} --not-done {1}",
-                          id, open->plan->name));
+        .hint(fmt::format("look, then say so: {0} --done {1}{2} if what it did is there ({3}), or {0} --not-done {1}",
+                          saidSoFar(id, wish), open->plan->name, isLasting && !wish.insist ? " --insist REASON" : "",
+                          isLasting ? "it cannot be undone and stays" : "it is undone then"));
 }
 
 }  // namespace
@@ -66,15 +75,14 @@ void requireStepsTakeable(const EngineParts& parts, const Promotion& promotion, 
     const std::vector<StepPlan> plans = stepsOf(parts.objects, promotion);
     requireDoubts(parts, plans, promotion.id, wish);
     const auto steps = begunSteps(parts, plans, promotion.id, wish);
-    requireNoneOpen(steps, id);
+    requireNoneOpen(steps, id, wish);
     const auto lasting = std::ranges::find_if(
         steps, [](const Begun& step) { return step.plan->irreversible && mayBeThere(step.state); });
     if (lasting == steps.end() || wish.insist) return;
     throw Error(ErrorCode::kNotAllowed, "what step '{}' of {} did in {} cannot be undone, so it is not taken back",
                 lasting->plan->name, id, promotion.stage)
-        .hint(fmt::format("bring a change that mends it; or, if the rest is to go all the same: gradus rollback {} "
-                          "--insist REASON",
-                          id));
+        .hint(fmt::format("bring a change that mends it; or, if the rest is to go all the same: {} --insist REASON",
+                          saidSoFar(id, wish)));
 }
 
 }  // namespace gradus

@@ -52,6 +52,10 @@ std::string listed(const std::vector<Conflict>& conflicts) {
 }
 
 [[noreturn]] void throwRefused(const std::vector<Conflict>& conflicts) {
+    // That says nothing about the change: with more room the same one goes in.
+    if (std::ranges::all_of(conflicts, [](const Conflict& one) { return one.kind == ConflictKind::kNoSpace; }))
+        throw Error(ErrorCode::kInfrastructure, "nothing was written:{}", listed(conflicts))
+            .hint("free space there, then try again");
     throw Error(ErrorCode::kNotAllowed, "nothing was written:{}", listed(conflicts))
         .hint("bring the change up to date with the tree, or the tree in order, then try again");
 }

@@ -157,7 +157,7 @@ bool Sighting::isDirectoryOf(std::uint32_t wanted) const {
 
 void throwFault(std::string_view action, std::string_view path, int error) {
     Error fault(ErrorCode::kInfrastructure, "cannot {} '{}': {}", action, printable(path), errnoText(error));
-    if (error == ENOSPC || error == EDQUOT) throw std::move(fault).hint("make room, then try again");
+    if (error == ENOSPC || error == EDQUOT) throw std::move(fault).hint("free space there, then try again");
     if (error == EROFS) throw std::move(fault).hint("the file system is mounted read-only");
     if (error == EINVAL && action == "move into place")
         throw std::move(fault).hint(

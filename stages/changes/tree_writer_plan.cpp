@@ -289,13 +289,14 @@ void Planner::checkSpace() {
     const auto kept = roomAt(objects_.pathOf({}).parent_path(), isPrivileged_);
     std::uint64_t needed = plan_.newBytes + kPerChange * changes_.size();
     if (tree && kept && tree->device == kept->device) needed += oldBytes;
-    const auto demand = [&](const std::optional<Room>& room, std::uint64_t bytes, std::uint64_t inodes) {
+    const auto demand = [&](const std::optional<Room>& room, const std::filesystem::path& where, std::uint64_t bytes,
+                            std::uint64_t inodes) {
         if (!room || changes_.empty() || (room->bytes >= bytes + kReserve && room->inodes >= inodes)) return;
         refuse(ConflictKind::kNoSpace, ".", fmt::format("{} bytes and {} files", bytes + kReserve, inodes),
-               fmt::format("room for {} bytes and {} files", room->bytes, room->inodes));
+               fmt::format("room for {} bytes and {} files in {}", room->bytes, room->inodes, where.native()));
     };
-    demand(tree, needed, changes_.size() + 2);
-    if (kept && (!tree || tree->device != kept->device)) demand(kept, oldBytes, 2);
+    demand(tree, root_.path(), needed, changes_.size() + 2);
+    if (kept && (!tree || tree->device != kept->device)) demand(kept, objects_.pathOf({}).parent_path(), oldBytes, 2);
 }
 
 }  // namespace gradus

@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Milliseconds kPatience{10 * 60 * 1000};
 constexpr std::size_t kMostStatus = 4096;
 constexpr const char* kCopies = "copies";
 constexpr const char* kRequest = "request.json";
@@ -49,9 +48,38 @@ TargetIdentity CommandDriver::identity() const {
 }
 
 HeldTree CommandDriver::adopt() {
-    throw Error(ErrorCode::kNotAllowed, "stage '{}': what its commands have brought elsewhere cannot be read back",
-                context_.stage.name)
-        .hint("promote into it: the first promotion brings the whole tree");
+    const auto said = status();
+    if (!said)
+        throw Error(ErrorCode::kNotAllowed,
+                    "stage '{}': what its commands have brought elsewhere cannot be read back, and {}",
+                    context_.stage.name,
+                    context_.stage.settings.list("status").empty() ? "it has no `status`" : "`status` cannot tell")
+            .hint(wordWanted());
+    const auto tree = Digest::fromHex(*said);
+    if (!tree || !copies_.keeps(*tree))
+        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints '{}', which is no tree that is kept of it",
+                    context_.stage.name, printable(*said))
+            .hint(fmt::format("bring one of its trees there; or give up what is there, so that the next promotion "
+                              "brings a whole tree: gradus adopt {} --holds nothing",
+                              context_.stage.name));
+    return *copies_.takeKept(tree);
+}
+
+std::string CommandDriver::wordWanted() const {
+    return fmt::format(
+        "look, then say what it holds: gradus adopt {0} --holds PROMOTION for the tree that one "
+        "brought, or gradus adopt {0} --holds nothing, so that the next promotion brings a whole tree",
+        context_.stage.name);
+}
+
+// A word against what can be read does not count; that nothing of ours is there any more can always be said.
+std::optional<HeldTree> CommandDriver::vouchedFor(const std::optional<Digest>& tree) {
+    const auto said = tree ? status() : std::nullopt;
+    if (said && *said != tree->hex())
+        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints '{}', not '{}'", context_.stage.name,
+                    printable(*said), tree->hex())
+            .hint(fmt::format("gradus adopt {} takes what it prints", context_.stage.name));
+    return copies_.takeKept(tree);
 }
 
 HostCommand CommandDriver::prepared(const std::string& action, const std::vector<std::string>& told) const {
@@ -62,8 +90,7 @@ HostCommand CommandDriver::prepared(const std::string& action, const std::vector
     command.environment.push_back("GRADUS_ACTION=" + action);
     command.environment.insert(command.environment.end(), told.begin(), told.end());
     command.directory = context_.project;
-    const Milliseconds timeout = context_.stage.settings.duration("timeout");
-    command.timeout = timeout > Milliseconds(0) ? timeout : kPatience;
+    command.timeout = patienceOf(context_.stage);
     return command;
 }
 

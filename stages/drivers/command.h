@@ -26,6 +26,8 @@ class CommandDriver final : public StageDriver {
         return copies_.trees(CommandStep::decode(checkpoint).copies);
     }
     HeldTree adopt() override;
+    bool canLook() const override { return false; }
+    std::optional<HeldTree> vouchedFor(const std::optional<Digest>& tree) override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
@@ -41,6 +43,7 @@ class CommandDriver final : public StageDriver {
     /// What `status` prints; nothing if there is no such command, or if it cannot tell.
     std::optional<std::string> status() const;
     std::optional<Conflict> foreignTree() const;
+    std::string wordWanted() const;
     HostCommand prepared(const std::string& action, const std::vector<std::string>& told) const;
     /// Why it did not go well; empty if it did.
     std::string perform(const std::string& action, const TargetRequest& request, std::string& log);

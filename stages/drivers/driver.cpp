@@ -31,7 +31,19 @@ constexpr std::array kMakers{
     Maker{"command", &make<CommandDriver>},
 };
 
+constexpr Milliseconds kPatience{10 * 60 * 1000};
+
 }  // namespace
+
+Milliseconds patienceOf(const Stage& stage) {
+    const Milliseconds own = stage.settings.duration("timeout");
+    return own > Milliseconds(0) ? own : kPatience;
+}
+
+std::optional<HeldTree> StageDriver::vouchedFor(const std::optional<Digest>& /*tree*/) {
+    throw Error(ErrorCode::kUsage, "what the stage holds can be looked at, so nobody needs to vouch for it")
+        .hint("leave --holds out: gradus adopt STAGE takes what is there");
+}
 
 std::unique_ptr<StageDriver> makeDriver(const DriverContext& context) {
     for (const Maker& maker : kMakers)

@@ -129,6 +129,13 @@ class StageDriver {
     /// Takes what is there as the first stable state.
     virtual HeldTree adopt() = 0;
 
+    /// Whether shown() looks at what is there, rather than at a copy of ours.
+    virtual bool canLook() const { return true; }
+
+    /// Takes a person's word for what is there, where nobody can look: a tree that the stage had, or nothing. Throws
+    /// Error(kUsage) where looking tells, Error(kNotAllowed) for a tree that is not kept.
+    virtual std::optional<HeldTree> vouchedFor(const std::optional<Digest>& tree);
+
     /// Everything that speaks against it now. Reads only.
     virtual std::vector<Conflict> conflicts(const StageChange& change) const = 0;
 
@@ -159,6 +166,9 @@ class StageDriver {
     /// untouched.
     virtual void tidy(const std::vector<Checkpoint>& needed) = 0;
 };
+
+/// How long a command of the stage's driver may take: its `timeout`.
+Milliseconds patienceOf(const Stage& stage);
 
 /// Makes the driver that `context.stage` names. Throws Error(kNotAllowed) for one that is not known.
 std::unique_ptr<StageDriver> makeDriver(const DriverContext& context);

@@ -113,6 +113,35 @@ HeldTree ReleaseDirectoryDriver::adoptDirectory(int root, const Sighting& seen) 
     return {layout_.release(id), head.manifest};
 }
 
+std::optional<ReleaseHead> ReleaseDirectoryDriver::kept(const Digest& tree) const {
+    std::optional<ReleaseHead> newest;
+    for (const std::string& id : shelf_.begun()) {
+        const auto head = shelf_.head(id);
+        if (!head || head->manifest != tree || (newest && newest->made > head->made)) continue;
+        if (!fs::is_directory(fs::symlink_status(layout_.release(id)))) continue;
+        if (departuresOf(layout_, shelf_.record(*head), layout_.release(id), Scrutiny::kTouched).changed.empty())
+            newest = head;
+    }
+    return newest;
+}
+
+std::optional<HeldTree> ReleaseDirectoryDriver::takeKept(const std::optional<Digest>& tree) {
+    const auto head = tree ? kept(*tree) : std::nullopt;
+    if (tree && !head)
+        throw Error(ErrorCode::kNotAllowed, "stage '{}': the tree {} is not kept any more, or not what it was",
+                    context_.stage.name, tree->brief())
+            .hint(fmt::format("gradus adopt {} --holds nothing: the next promotion brings a whole tree",
+                              context_.stage.name));
+    const FileDescriptor root = openFile(layout_.root(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    ReleaseLink link(root.get(), context_.files);
+    const auto wanted = head ? std::optional(ReleaseLayout::linkTo(head->id)) : std::nullopt;
+    if (!link.change(link.text(), wanted))
+        throw Error(ErrorCode::kBusy, "somebody switches {} at this very moment", layout_.root().native());
+    shelf_.setActivation({false, head ? head->id : ""});
+    if (!head) return std::nullopt;
+    return HeldTree{layout_.release(head->id), head->manifest, shelf_.outputs(head->id)};
+}
+
 ReleaseHead ReleaseDirectoryDriver::remember(const std::string& id, const TreeRecord& record) {
     const std::string bytes = record.encode();
     context_.objects.put(bytes);

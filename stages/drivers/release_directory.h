@@ -38,6 +38,10 @@ class ReleaseDirectoryDriver final : public StageDriver {
     std::optional<Manifest> source() const override;
     StageTrees trees(const Checkpoint& checkpoint) const override;
     HeldTree adopt() override;
+    /// Whether a release of that tree is there, as it was recorded.
+    bool keeps(const Digest& tree) const { return kept(tree).has_value(); }
+    /// Lets `current` lead to such a release, or nowhere; runs nothing. Throws Error(kNotAllowed) if there is none.
+    std::optional<HeldTree> takeKept(const std::optional<Digest>& tree);
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
@@ -54,6 +58,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
         ReleaseHead head;
     };
     std::optional<Current> current() const;
+    std::optional<ReleaseHead> kept(const Digest& tree) const;
     std::vector<std::string> goneOf(const ReleaseStep& step) const;
     std::vector<std::string> strangers() const;
     void requireUntouched() const;

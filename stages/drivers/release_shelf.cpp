@@ -74,6 +74,8 @@ void ReleaseShelf::show(const std::string& id) {
     if (!wasShown(id)) put(named(id, kShown), "");
 }
 
+void ReleaseShelf::hide(const std::string& id) { drop(named(id, kShown)); }
+
 bool ReleaseShelf::wasShown(const std::string& id) const { return get(named(id, kShown), kSmall).has_value(); }
 
 std::optional<ReleaseHead> ReleaseShelf::head(const std::string& id) const {

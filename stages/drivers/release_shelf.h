@@ -44,6 +44,8 @@ class ReleaseShelf {
                        const std::vector<std::string>& outputs);
     /// `current` leads to it: it is one of the releases that are kept.
     void show(const std::string& id);
+    /// It was taken back: should somebody's edits keep it on disk, it takes no place of those that are kept.
+    void hide(const std::string& id);
     bool wasShown(const std::string& id) const;
     std::optional<ReleaseHead> head(const std::string& id) const;
     TreeRecord record(const ReleaseHead& head) const;

@@ -149,6 +149,31 @@ TEST_F(StageRecords, AStuckStageStaysClosedUntilItIsAdopted) {
     expectWhole();
 }
 
+TEST_F(StageRecords, WhatWentBackTakesNoPlaceFromWhatCanBeTakenBack) {
+    const std::int64_t first = promoted("one");
+    const std::int64_t second = promoted("two", someDigest("one"));
+    for (int i = 0; i < 25; ++i) {
+        const std::int64_t failed = open();
+        intend(failed, someDigest("two"));
+        move({.promotion = failed, .from = S::kApplying, .to = S::kRollingBack, .cause = Cause::kFailed});
+        move({.promotion = failed, .from = S::kRollingBack, .to = S::kRolledBack, .back = true});
+    }
+    const auto ids = [&] {
+        std::vector<std::int64_t> all;
+        for (const Promotion& promotion : store.records().takeable(climb.project, "staging"))
+            all.push_back(promotion.id);
+        return all;
+    };
+    EXPECT_EQ(ids(), (std::vector{first, second}));
+    const std::int64_t undo = open(second);
+    intend(undo, someDigest("two"));
+    EXPECT_EQ(ids(), (std::vector{first, second, undo}));
+    move({.promotion = undo, .from = S::kApplying, .to = S::kVerifying, .back = true});
+    finish(undo);
+    EXPECT_EQ(ids(), std::vector{first});
+    EXPECT_EQ(store.records().checkpoints(), std::vector{someDigest("checkpoint")});
+}
+
 TEST_F(StageRecords, ACheckKeepsItsPhaseItsExecutionAndItsReason) {
     const std::int64_t id = open();
     store.write([&](Writer& w) {

@@ -1,39 +1,18 @@
 // Where a promotion meets trouble that is nobody's no: it still comes to an end, says what it was, and there is a way
 // out.
-#include "tests/pipeline/end_to_end/climbing_program.h"
+#include "tests/pipeline/end_to_end/troubled_program.h"
 
 namespace gradus {
 namespace {
 
 namespace fs = std::filesystem;
 using test::bytesOf;
-using test::ClimbingProgram;
 using test::Ended;
 using test::has;
 using test::Json;
 
-class Trouble : public ClimbingProgram {
+class Trouble : public test::TroubledProgram {
   protected:
-    void rules(const std::string& stages, const std::string& rest) {
-        repository();
-        edit("gradus.toml", fmt::format("[pipeline]\nname = \"shop\"\nstages = [{}]\n[check.unit]\nrun = \"true\"\n{}"
-                                        "[policy.local]\nextends = \"none\"\nalone = [\"person\", \"agent\"]\n"
-                                        "freshness = \"allow\"\n"
-                                        "[policy.production]\nextends = \"none\"\nalone = [\"person\"]\n",
-                                        stages, rest));
-        commitAll("rules");
-        const Ended ended = gradus({"trust", "--yes"});
-        ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
-    }
-    std::string release(const std::string& more = {}) {
-        return fmt::format("[stage.production]\ndriver = \"release-directory\"\npath = \"{}\"\n{}", production.native(),
-                           more);
-    }
-    std::string afterCheck(const std::string& script) {
-        test::writeBytes(scratch / "after", script + "\n");
-        return fmt::format("[check.after]\nrun = [\"sh\", \"{}\"]\non = \"host\"\nwhen = \"after\"\nretries = 0\n",
-                           (scratch / "after").native());
-    }
     std::int64_t events() { return gradusJson({"audit", "verify"})["data"]["events"].get<std::int64_t>(); }
 };
 

@@ -156,6 +156,26 @@ TEST_P(Steps, WhatMayNotRunTwiceEndsInStuckAfterACrash) {
     expectWhole();
 }
 
+TEST_P(Steps, WhatIsSaidAboutAnIrreversibleStepOfUnknownEndIsAllThatIsNeeded) {
+    step("migrate", "irreversible = true", "kill -9 $PPID");
+    begin("");
+    gradus({"promote", changed("echo v2 > app.txt"), "--to", "production", "--irreversible", "a backup was made"});
+    const Ended recovered = gradus({"recover"});
+    EXPECT_EQ(recovered.exit, 6) << recovered.out << recovered.err;
+    EXPECT_TRUE(has(recovered.err, "--done migrate --insist REASON")) << recovered.err;
+    const std::string stuck = gradusJson({"status"})["data"]["stages"][2]["stuck"];
+    for (const test::Words& words :
+         {test::Words{"rollback", stuck}, test::Words{"rollback", stuck, "--done", "migrate"}}) {
+        const Ended refused = gradus(words);
+        EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+        EXPECT_TRUE(has(refused.err, "gradus rollback " + stuck + " --done migrate --insist REASON")) << refused.err;
+    }
+    const Ended back = gradus({"rollback", stuck, "--done", "migrate", "--insist", "the data was restored"});
+    EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_EQ(told(), "run migrate ");
+    expectWhole();
+}
+
 TEST_P(Steps, WhatWasBuiltComesIntoEveryReleaseOfTheSameTree) {
     // What somebody built here is no part of it.
     begin(kBuild);
@@ -170,6 +190,22 @@ TEST_P(Steps, WhatWasBuiltComesIntoEveryReleaseOfTheSameTree) {
     EXPECT_EQ(test::bytesOf(project / "dist/bundle"), "left over");
     const Ended blame = gradus({"blame", "production", "dist/bundle"});
     EXPECT_EQ(blame.exit, 0) << blame.err;
+    expectWhole();
+}
+
+TEST_P(Steps, ABuildThatIsAskedAgainLeavesTheBytesThatStagingProved) {
+    begin(kBuild);
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(promote(change, "staging")["ok"], true);
+    const std::string proven = bundle(staging);
+    const Json climb = promote(change, "production", {"--recheck"});
+    ASSERT_EQ(climb["ok"], true) << climb.dump(2);
+    EXPECT_EQ(builds(climb), (Builds{"ran", "ran", "ran"})) << climb.dump(2);
+    EXPECT_EQ(bundle(staging), proven);
+    EXPECT_EQ(bundle(production), proven);
+    const Json build = climb["data"]["stages"][2]["checks"][0];
+    EXPECT_EQ(build["outputs_from"], "p1") << climb.dump(2);
+    EXPECT_TRUE(has(build["reason"].get<std::string>(), "it built other bytes than in p1, and those stay"));
     expectWhole();
 }
 

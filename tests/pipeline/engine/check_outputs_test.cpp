@@ -103,6 +103,29 @@ TEST_F(CheckOutputs, AnAnswerCountsAgainOnlyForTheSameBytes) {
     EXPECT_EQ(of(third, "use").answer.log, other);
 }
 
+TEST_F(CheckOutputs, AskedAgainWhatWasBuiltStaysAndIsWhatOthersSee) {
+    buildAndUse();
+    tree_.source = [] { return sha256("the tree"); };
+    tree_.leftOver = [](const std::vector<std::string>&) { return std::vector<std::string>(); };
+    const std::string bytes = "built before\n";
+    EarlierProof built;
+    built.result.promotion = 7;
+    built.result.verdict = Cause::kPassed;
+    built.result.outputs = objects_->put(
+        ChangeSet({{"dist/bundle", std::nullopt, Entry{EntryType::kFile, 0644, objects_->put(bytes), bytes.size()}}})
+            .encode());
+    tree_.built = [&](const Digest&, const std::vector<Guarantee>&) { return std::optional(built); };
+    tree_.asksAll = true;
+    const auto reports = before();
+    EXPECT_FALSE(of(reports, "build").reused);
+    EXPECT_TRUE(of(reports, "build").answer.outputs) << "it ran";
+    EXPECT_EQ(of(reports, "build").outputs(), built.result.outputs);
+    EXPECT_EQ(of(reports, "use").answer.log, bytes);
+    // A no is one all the same.
+    pipeline_.checks.at("build").settings.find("run")->items = {Value{.type = ValueType::kText, .text = "false"}};
+    EXPECT_FALSE(of(before(), "build").outputs());
+}
+
 /// Something built, collected within bounds.
 class OutputBounds : public CheckRunnerTest {
   protected:

@@ -230,7 +230,7 @@ TEST_F(TreeWriterConflict, ChecksForSpaceFirstAndLosesNothingWhenItRunsOutLater)
         ADD_FAILURE() << "there was no space";
     } catch (const Error& error) {
         EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
-        EXPECT_EQ(error.hint(), "make room, then try again");
+        EXPECT_EQ(error.hint(), "free space there, then try again");
     }
     EXPECT_EQ(difference(rig_.now(), before), "");
 }

@@ -374,6 +374,29 @@ TEST_F(ReleaseDirectory, KeepsAsManyReleasesAsItShould) {
     EXPECT_EQ(difference(plain(readTree(current())), tree), "");
 }
 
+// Three releases, of which the newest is taken back; somebody's edit keeps it on disk.
+TEST_F(ReleaseDirectory, WhatWasTakenBackTakesNoPlaceOfThoseThatAreKept) {
+    rig_.setNumber("keep", 2);
+    const TargetLock lock = rig_.lock();
+    promote(seeded(next_));
+    std::vector<Tree> trees{next_};
+    std::vector<Checkpoint> all;
+    for (const char* text : {"version 3\n", "version 4\n", "version 5\n"}) {
+        rig_.clock().advance(Milliseconds(1000));
+        Tree next = trees.back();
+        next["app"] = file(text, 0755);
+        all.push_back(promote(changeTo(rig_, trees.back(), next)));
+        trees.push_back(next);
+    }
+    EXPECT_TRUE(rig_.driver()->rollback(all[2]).complete);
+    write(current() / "mine", "an edit");
+    EXPECT_TRUE(rig_.driver()->rollback(all[1]).complete);
+    EXPECT_EQ(difference(plain(readTree(current())), trees[1]), "");
+    rig_.driver()->tidy({});
+    EXPECT_EQ(releases(), 3U) << "the one in use, the one before it, and the edit";
+    EXPECT_TRUE(rig_.driver()->lost(all[0]).empty());
+}
+
 TEST_F(ReleaseDirectory, LeavesReleasesOfOthersAlone) {
     rig_.setNumber("keep", 2);
     const TargetLock lock = rig_.lock();
