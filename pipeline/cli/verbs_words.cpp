@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "pipeline/cli/climb_view.h"
-#include "pipeline/cli/context.h"
+#include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "store/model/error.h"
@@ -13,7 +13,6 @@ namespace gradus {
 
 namespace {
 
-const Option kDryRun{.name = "dry-run", .doc = "say what would happen, and do nothing"};
 const Option kReason{.name = "reason", .value = "TEXT", .doc = "why, for the record"};
 const Option kTo{.name = "to", .value = "STAGE", .doc = "the stage; where it waits, otherwise"};
 const Option kStage{.name = "stage", .value = "STAGE", .doc = "only in this stage"};
