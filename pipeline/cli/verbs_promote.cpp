@@ -188,10 +188,18 @@ Result bring(Service& service, Context& context, const std::optional<std::string
     return dry ? dryRun(service, context, change, to) : climb(service, context, change, to, interrupt);
 }
 
-Result promote(Service& service, Context& context) {
+/// Where what waits of it was to go; the last stage, where nothing does.
+std::string wantedStage(Service& service, const Context& context, const std::optional<std::string>& what) {
     const Engine& engine = service.engine(context.host.directory());
-    const std::string to = context.arguments.value("to").value_or(lastStage(engine));
-    return bring(service, context, context.arguments.positional("CHANGE"), to);
+    if (!what || !namesChange(*what)) return lastStage(engine);
+    const Change change = service.viewChange(context.host.directory(), *what).change;
+    return engine.goalOf(change.id).value_or(lastStage(engine));
+}
+
+Result promote(Service& service, Context& context) {
+    const auto what = context.arguments.positional("CHANGE");
+    const auto to = context.arguments.value("to");
+    return bring(service, context, what, to ? *to : wantedStage(service, context, what));
 }
 
 /// What would happen on the way up. Submits nothing: without a name it is about the newest change.
@@ -215,8 +223,11 @@ Result retry(Service& service, Context& context) {
         throw Error(ErrorCode::kNotAllowed, "{} was promoted: there is nothing to try again",
                     promotionHandle(promotion.id));
     const Change change = service.changeToPromote(context.host.directory(), changeHandle(promotion.change));
-    if (context.arguments.flag("dry-run")) return dryRun(service, context, change, promotion.stage);
-    return climb(service, context, change, promotion.stage, interrupt);
+    // What waits is no attempt that ended: it goes on to where it was to go.
+    const bool waits = promotion.state == PromotionState::kWaiting && promotion.goal;
+    const std::string to = waits ? *promotion.goal : promotion.stage;
+    if (context.arguments.flag("dry-run")) return dryRun(service, context, change, to);
+    return climb(service, context, change, to, interrupt);
 }
 
 }  // namespace
@@ -242,7 +253,10 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
                       {"gradus promote c2 --wait --for 2h", "until the window opens, two hours at most"},
                       {"gradus promote c2 --override window --reason fire", "with the role `override`"}},
          .positionals = {change},
-         .options = {{.name = "to", .value = "STAGE", .doc = "the last stage to enter", .fallback = "the last one"},
+         .options = {{.name = "to",
+                      .value = "STAGE",
+                      .doc = "the last stage to enter",
+                      .fallback = "where what waits was to go; else the last one"},
                      {.name = "title", .value = "TEXT", .doc = "of the change that is submitted on the way"},
                      {.name = "wait", .doc = "wait for what opens by itself: a window, others at the target"},
                      {.name = "for", .value = "DURATION", .doc = "with --wait: how long at most", .fallback = "1h"},

@@ -15,9 +15,9 @@ namespace {
 
 /// What came into a stage without whoever wanted it higher: that goes no further by itself.
 void addWayOn(const StageReport& report, const Engine& engine, Result& result) {
-    const std::string last = lastStage(engine);
-    if (!report.succeeded() || report.promotion.undoes || report.promotion.stage == last) return;
-    result.next.push_back(fmt::format("gradus promote {} --to {}", changeHandle(report.promotion.change), last));
+    const std::string goal = report.promotion.goal.value_or(lastStage(engine));
+    if (!report.succeeded() || report.promotion.undoes || report.promotion.stage == goal) return;
+    result.next.push_back(fmt::format("gradus promote {} --to {}", changeHandle(report.promotion.change), goal));
 }
 
 /// Stages that wait for their cause to be put right.
@@ -59,7 +59,7 @@ Result recover(Service& service, Context& context) {
     }
     for (const StageReport& report : driven) {
         result.data["driven"].push_back(stageReportJson(report));
-        addWayOn(report, engine, result);
+        if (!report.promotion.goal) addWayOn(report, engine, result);
         result.text += fmt::format("it was the turn of {}\n", changeHandle(report.promotion.change)) +
                        stageText(report, context.paint);
     }

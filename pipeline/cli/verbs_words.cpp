@@ -103,7 +103,8 @@ Result approve(Service& service, Context& context) {
                                             given.approval.evidence ? "" : ", whatever its checks then prove"));
     for (const GateAnswer& gate : given.standing.gates.gates)
         if (isWaitedFor(gate)) result.text += "    still closed: " + gateText(gate) + "\n";
-    result.next = {fmt::format("gradus promote {} --to {}", changeHandle(what.change->id), stage)};
+    const std::string goal = engine.goalOf(what.change->id).value_or(stage);
+    result.next = {fmt::format("gradus promote {} --to {}", changeHandle(what.change->id), goal)};
     return result;
 }
 
