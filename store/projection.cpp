@@ -66,12 +66,19 @@ void changeRevised(Sql& sql, const Event& event) {
 void promotionOpened(Sql& sql, const Event& event) {
     sql.run(
         "insert into promotion (id, project, change, revision, stage, state, finished, cause, rules, undoes, "
-        "opened_at, moved_at, opened_boot, opened_uptime, seq) "
-        "values (?, ?, ?, ?, ?, 'queued', 0, 'proceeded', ?, ?, ?, ?, ?, ?, ?)",
+        "opened_at, moved_at, opened_boot, opened_uptime, goal, seq) "
+        "values (?, ?, ?, ?, ?, 'queued', 0, 'proceeded', ?, ?, ?, ?, ?, ?, ?, ?)",
         required(event.promotion, event, "promotion"), required(event.project, event, "project"),
         required(event.change, event, "change"), event.fields.number("revision"), event.stage,
         event.fields.digest("rules"), event.fields.optionalNumber("undoes"), toMillis(event.at), toMillis(event.at),
-        event.fields.optionalText("boot"), event.fields.optionalNumber("uptime-ms"), event.seq);
+        event.fields.optionalText("boot"), event.fields.optionalNumber("uptime-ms"), event.fields.optionalText("goal"),
+        event.seq);
+}
+
+// Not a move: who moved it last stays.
+void promotionAimed(Sql& sql, const Event& event) {
+    sql.run("update promotion set goal = ? where id = ?", event.fields.text("goal"),
+            required(event.promotion, event, "promotion"));
 }
 
 void promotionMoved(Sql& sql, const Event& event) {
@@ -158,6 +165,7 @@ constexpr std::array kProjectors{
     Row{EventKind::kRaceEnded, projectRaceEnded},
     Row{EventKind::kPromotionWatched, projectPromotionWatched},
     Row{EventKind::kStepMoved, projectStepMoved},
+    Row{EventKind::kPromotionAimed, promotionAimed},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kPromotionColumns =
     "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, target, "
-    "checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps from promotion ";
+    "checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps, goal from "
+    "promotion ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -63,6 +64,7 @@ Promotion promotionFromRow(const Sql::Call& row) {
     promotion.opened = {promotion.openedAt, row.optionalText(18).value_or(""),
                         Milliseconds(row.optionalNumber(19).value_or(0))};
     promotion.steps = row.optionalDigest(20);
+    promotion.goal = row.optionalText(21);
     return promotion;
 }
 
@@ -249,7 +251,9 @@ std::optional<Actor> Records::movedBy(std::int64_t promotion) const {
 }
 
 std::optional<std::int64_t> Records::promotionOfExecution(std::int64_t execution) const {
-    return sql().number("select promotion from check_result where execution = ?", execution);
+    // Who takes an answer from before names the same run.
+    return sql().number(
+        "select promotion from check_result where execution = ? order by reused is not null, seq limit 1", execution);
 }
 
 StageState Records::stageState(std::int64_t project, const std::string& stage) const {

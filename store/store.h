@@ -21,7 +21,8 @@ struct PromotionDraft {
     std::string stage;
     Digest rules;
     std::optional<std::int64_t> undoes;
-    Moment opened = {};  ///< its time is that of the transaction
+    Moment opened = {};                    ///< its time is that of the transaction
+    std::optional<std::string> goal = {};  ///< the stage up to which somebody wants the change
 };
 
 /// What a promotion is about to do, recorded before it does it.
@@ -48,6 +49,7 @@ struct PromotionStep {
     std::optional<Digest> evidence = {};          ///< beside `base`: what its checks proved
     std::optional<ActorId> promoter = {};         ///< who asked for it, where somebody else drives
     std::optional<std::int64_t> replacedBy = {};  ///< only to superseded: the promotion that took its place
+    std::string rules = {};                       ///< beside the reason: where that is written, "gradus.toml:12:9"
 };
 
 /// One write transaction. Every method records an event and, through the projection, the state that follows from it.
@@ -67,6 +69,8 @@ class Writer : public Records {
     /// Gives the new promotion's id.
     std::int64_t openPromotion(const PromotionDraft& draft, ActorId by);
     void movePromotion(const PromotionStep& step, ActorId by);
+    /// Somebody wants it up to another stage than before.
+    void aimPromotion(std::int64_t promotion, const std::string& goal, ActorId by);
     void recordCheck(const CheckResult& result, ActorId by);
     /// What is there becomes what the stage holds; whatever closed it is over.
     /// Without a tree: nothing is there any more.

@@ -122,6 +122,7 @@ std::int64_t Writer::openPromotion(const PromotionDraft& wanted, ActorId by) {
     draft.promotion = nextId(sql(), "select max(id) from promotion");
     draft.stage = wanted.stage;
     draft.fields.set("revision", wanted.revision).set("rules", wanted.rules).setIfPresent("undoes", wanted.undoes);
+    draft.fields.setIfPresent("goal", wanted.goal);
     if (!wanted.opened.boot.empty())
         draft.fields.set("boot", wanted.opened.boot).set("uptime-ms", wanted.opened.uptime.count());
     return *record(std::move(draft)).promotion;
@@ -161,7 +162,16 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
     if (step.attention) draft.fields.set("attention", 1);
     draft.fields.setIfPresent("base", step.base).setIfPresent("evidence", step.evidence);
     draft.fields.setIfPresent("for", step.promoter).setIfPresent("by", step.replacedBy);
-    if (!step.reason.empty()) draft.payload = payload({{"reason", step.reason}});
+    nlohmann::json words;
+    if (!step.reason.empty()) words["reason"] = step.reason;
+    if (!step.rules.empty()) words["rules"] = step.rules;
+    if (!words.empty()) draft.payload = payload(words);
+    record(std::move(draft));
+}
+
+void Writer::aimPromotion(std::int64_t promotion, const std::string& goal, ActorId by) {
+    EventDraft draft = aboutPromotion(EventKind::kPromotionAimed, promotion, by);
+    draft.fields.set("goal", goal);
     record(std::move(draft));
 }
 

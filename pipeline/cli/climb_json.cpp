@@ -52,6 +52,7 @@ Json promotionJson(const Promotion& promotion, const std::string& reason) {
               {"opened_at", formatTime(promotion.openedAt)},
               {"moved_at", formatTime(promotion.movedAt)}};
     if (promotion.undoes) json["undoes"] = promotionHandle(*promotion.undoes);
+    if (promotion.goal) json["goal"] = *promotion.goal;
     return json;
 }
 

@@ -15,10 +15,11 @@ Handler withService(const OpenService& open, Result (*handler)(Service&, Context
 
 std::vector<Verb> allVerbs(const OpenService& open) {
     std::vector<Verb> all;
-    for (auto* family : {&tryVerbs,   &raceVerbs,     &sandboxVerbs, &changeVerbs,   &checkVerbs, &promoteVerbs,
-                         &wordVerbs,  &doctorVerbs,   &statusVerbs,  &whyVerbs,      &blameVerbs, &initVerbs,
-                         &rulesVerbs, &simulateVerbs, &auditVerbs,   &timelineVerbs, &pastVerbs,  &exportVerbs,
-                         &drillVerbs, &storeVerbs,    &demoVerbs,    &monitorVerbs,  &roomVerbs}) {
+    for (auto* family :
+         {&tryVerbs,   &raceVerbs,     &sandboxVerbs, &changeVerbs,   &checkVerbs, &promoteVerbs, &backVerbs,
+          &tendVerbs,  &wordVerbs,     &doctorVerbs,  &statusVerbs,   &whyVerbs,   &blameVerbs,   &initVerbs,
+          &rulesVerbs, &simulateVerbs, &auditVerbs,   &timelineVerbs, &pastVerbs,  &exportVerbs,  &drillVerbs,
+          &storeVerbs, &demoVerbs,     &monitorVerbs, &roomVerbs}) {
         std::vector<Verb> rows = family(open);
         all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
     }

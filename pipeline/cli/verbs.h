@@ -52,8 +52,12 @@ std::vector<Verb> initVerbs(const OpenService& open);
 std::vector<Verb> doctorVerbs(const OpenService& open);
 /// status
 std::vector<Verb> statusVerbs(const OpenService& open);
-/// promote, apply, undo, rollback, recover, retry, cancel, adopt
+/// promote, plan, apply, sandbox apply, retry
 std::vector<Verb> promoteVerbs(const OpenService& open);
+/// undo, rollback
+std::vector<Verb> backVerbs(const OpenService& open);
+/// recover, cancel, adopt
+std::vector<Verb> tendVerbs(const OpenService& open);
 /// monitor
 std::vector<Verb> monitorVerbs(const OpenService& open);
 /// approve, reject, hold, unhold, pin, unpin, veto, unveto, halt, resume, whoami

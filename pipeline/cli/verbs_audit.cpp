@@ -6,6 +6,7 @@
 
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/event_view.h"
 #include "pipeline/cli/export_view.h"
 #include "pipeline/cli/period.h"
 #include "pipeline/cli/text_table.h"
@@ -62,53 +63,6 @@ Result verify(Service& service, Context& context) {
     return result;
 }
 
-Json fieldsJson(const EventFields& fields) {
-    Json out = Json::object();
-    for (const auto& [key, value] : fields.all()) std::visit([&, &name = key](const auto& v) { out[name] = v; }, value);
-    return out;
-}
-
-Json entryJson(const AuditEntry& entry) {
-    const Event& event = entry.event;
-    Json out{{"seq", event.seq}, {"at", formatTime(event.at)}, {"event", nameOf(kEventKinds, event.kind)}};
-    out["actor"] = event.actor ? Json(entry.actor) : Json();
-    out["project"] = event.project ? Json(entry.project) : Json();
-    out["change"] = event.change ? Json(changeHandle(*event.change)) : Json();
-    out["promotion"] = event.promotion ? Json(promotionHandle(*event.promotion)) : Json();
-    out["stage"] = event.stage ? Json(*event.stage) : Json();
-    out["body"] = fieldsJson(event.fields);
-    out["payload"] = event.payload ? Json::parse(*event.payload, nullptr, false) : Json();
-    out["redacted"] = event.redacted;
-    return out;
-}
-
-/// The part of an event a person wants to read; digests are for --json.
-std::string detail(const AuditEntry& entry) {
-    const Event& event = entry.event;
-    std::string out;
-    const auto add = [&](const std::string& piece) { out += (out.empty() ? "" : " ") + piece; };
-    if (event.kind == EventKind::kPromotionMoved) {
-        add(fmt::format("{} → {}", event.fields.text("from"), event.fields.text("to")));
-        if (event.fields.text("cause") != "proceeded") add("(" + event.fields.text("cause") + ")");
-        return out;
-    }
-    if (event.redacted) add("[redacted]");
-    if (event.payload) {
-        const Json payload = Json::parse(*event.payload, nullptr, false);
-        for (const char* key : {"title", "name", "path"})
-            if (payload.is_object() && payload.contains(key) && payload[key].is_string())
-                add(payload[key].get<std::string>());
-    }
-    for (const auto& [key, value] : event.fields.all()) {
-        const auto* text = std::get_if<std::string>(&value);
-        if (text == nullptr)
-            add(fmt::format("{}={}", key, std::get<std::int64_t>(value)));
-        else if (text->size() < 32)
-            add(fmt::format("{}={}", key, *text));
-    }
-    return out;
-}
-
 Style styleOf(const Event& event) {
     if (event.kind == EventKind::kClockWentBack || event.kind == EventKind::kLogReanchored) return Style::kYellow;
     if (event.kind != EventKind::kPromotionMoved && event.kind != EventKind::kCheckFinished) return Style::kPlain;
@@ -125,7 +79,7 @@ std::string entriesTable(const std::vector<AuditEntry>& entries, const Context& 
         table.row({std::to_string(event.seq), formatTime(event.at).substr(0, 19) + "Z", entry.actor,
                    std::string(nameOf(kEventKinds, event.kind)),
                    event.change ? changeHandle(*event.change) : std::string(), event.stage.value_or(""),
-                   TextTable::Cell(detail(entry), styleOf(event))});
+                   TextTable::Cell(eventDetail(entry), styleOf(event))});
     }
     return table.render(context.paint, context.width);
 }
@@ -149,7 +103,7 @@ void writeEntry(const AuditEntry& entry, Context& context) {
     context.lines.text(fmt::format("{:>6}  {}  {:<16}  {:<18}  {:<6}  {:<11}  {}", entry.event.seq,
                                    formatTime(entry.event.at), entry.actor, nameOf(kEventKinds, entry.event.kind),
                                    entry.event.change ? changeHandle(*entry.event.change) : "",
-                                   entry.event.stage.value_or(""), detail(entry)));
+                                   entry.event.stage.value_or(""), eventDetail(entry)));
 }
 
 /// Until interrupted: what matches now, then whatever is added.

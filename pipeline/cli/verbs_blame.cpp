@@ -23,6 +23,13 @@ Json blameJson(const Blame& blame) {
               {"tree", blame.promotion.tree ? Json(blame.promotion.tree->hex()) : Json()}};
     if (blame.line)
         json["line"] = {{"path", blame.line->path}, {"number", blame.line->number}, {"text", blame.line->text}};
+    json["below"] = Json::array();
+    for (const BlamedPath& path : blame.below)
+        json["below"].push_back({{"path", path.path},
+                                 {"change", changeHandle(path.change)},
+                                 {"revision", path.revision},
+                                 {"promotion", promotionHandle(path.promotion)},
+                                 {"removed", path.removed}});
     json["proofs"] = Json::array();
     for (const CheckResult& check : blame.proofs)
         json["proofs"].push_back(
@@ -53,7 +60,12 @@ std::string blameText(const Blame& blame) {
     for (const auto& [by, word] : blame.overrides)
         text += fmt::format("  {} {} {}: {}\n", printable(by), word.gate == "steps" ? "consented to" : "overrode",
                             printable(word.gate), printable(word.reason.value_or("")));
-    return text + fmt::format("  under the rules {}\n", blame.promotion.rules.hex().substr(0, 12));
+    text += fmt::format("  under the rules {}\n", blame.promotion.rules.hex().substr(0, 12));
+    if (!blame.below.empty()) text += "who touched what is in it last:\n";
+    for (const BlamedPath& path : blame.below)
+        text += fmt::format("  {}.{} {} {}{}\n", changeHandle(path.change), path.revision,
+                            promotionHandle(path.promotion), printable(path.path), path.removed ? " (removed)" : "");
+    return text;
 }
 
 Result blame(Service& service, Context& context) {
@@ -73,8 +85,11 @@ std::vector<Verb> blameVerbs(const OpenService& open) {
              .summary = "say who put this there, proven by what, allowed by whom",
              .examples = {{"gradus blame production", "what the stage holds"},
                           {"gradus blame production src/app.c", "the change that touched this path last"},
-                          {"gradus blame production src/app.c:7", "the change that brought this line"}},
-             .positionals = {{"STAGE", "the stage"}, {"PATH", "a file, a directory or a line (FILE:7) in it", false}},
+                          {"gradus blame production src/app.c:7", "the change that brought this line"},
+                          {"gradus blame production src", "each path below it, and who touched it last"}},
+             .positionals = {{"STAGE", "the stage"},
+                             {"PATH", "a file, a directory or a line (FILE:7) in it, from where you are or absolute",
+                              false}},
              .handler = withService(open, blame)}};
 }
 

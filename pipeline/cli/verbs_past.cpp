@@ -35,8 +35,7 @@ PastRequest requestFrom(const Context& context) {
 }
 
 std::string holdsText(const PastStage& stage) {
-    if (stage.holds.stuck)
-        return fmt::format("nobody knows: the way back of {} failed", promotionHandle(*stage.holds.stuck));
+    if (stage.holds.stuck) return fmt::format("nobody knows: {} got stuck", promotionHandle(*stage.holds.stuck));
     if (stage.promotion)
         return fmt::format("{}.{} {}", changeHandle(stage.promotion->change), stage.promotion->revision,
                            stage.title.value_or("[redacted]"));

@@ -6,8 +6,7 @@
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
-#include "pipeline/cli/envelope.h"
-#include "pipeline/cli/interrupt.h"
+#include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
 #include "pipeline/engine/ground.h"
 #include "policies/language/duration.h"
@@ -20,36 +19,10 @@ namespace gradus {
 
 namespace {
 
-const Option kDryRun{.name = "dry-run", .doc = "say what would happen, and do nothing"};
-
 std::vector<std::string_view> gateNames() {
     std::vector<std::string_view> names;
     for (const std::string& name : overridableGates()) names.emplace_back(name);
     return names;
-}
-
-std::vector<std::string> stageNames(const Engine& engine, const std::string& to) {
-    std::vector<std::string> names;
-    for (const Stage& stage : engine.project().pipeline.stages) {
-        names.push_back(stage.name);
-        if (stage.name == to) break;
-    }
-    return names;
-}
-
-/// The stage that is the project's own work tree.
-std::string workTreeStage(const Engine& engine) {
-    for (const Stage& stage : engine.project().pipeline.stages)
-        if (stage.driver == "worktree") return stage.name;
-    throw Error(ErrorCode::kNotAllowed, "no stage of this pipeline is the work tree")
-        .hint("name the stage: gradus promote --to STAGE");
-}
-
-Result interruptedOr(Result result, const Interrupt& interrupt) {
-    // That a target was touched and is as it was says more than that somebody stopped it.
-    if (interrupt.signal() == 0 || result.exit == Exit::kOk || result.exit == Exit::kRestored) return result;
-    result.exit = interrupt.signal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
-    return result;
 }
 
 Result climbResult(const Climb& climb, const std::string& to, const Engine& engine, const Context& context) {
@@ -176,7 +149,7 @@ PromoteWish wishOf(const Context& context) {
 
 Result climb(Service& service, Context& context, const Change& change, const std::string& to,
              const Interrupt& interrupt) {
-    ClimbView view(context, stageNames(service.engine(context.host.directory()), to));
+    ClimbView view(context, stagesUpTo(service.engine(context.host.directory()), to));
     Engine& engine = service.tended(context.host.directory(), view.progress(), interrupt.token());
     const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token(), wishOf(context));
     view.clear();
@@ -216,12 +189,18 @@ Result bring(Service& service, Context& context, const std::optional<std::string
     return dry ? dryRun(service, context, change, to) : climb(service, context, change, to, interrupt);
 }
 
-std::string lastStage(const Engine& engine) { return engine.project().pipeline.stages.back().name; }
+/// Where what waits of it was to go; the last stage, where nothing does.
+std::string wantedStage(Service& service, const Context& context, const std::optional<std::string>& what) {
+    const Engine& engine = service.engine(context.host.directory());
+    if (!what || !namesChange(*what)) return lastStage(engine);
+    const Change change = service.viewChange(context.host.directory(), *what).change;
+    return engine.goalOf(change.id).value_or(lastStage(engine));
+}
 
 Result promote(Service& service, Context& context) {
-    const Engine& engine = service.engine(context.host.directory());
-    const std::string to = context.arguments.value("to").value_or(lastStage(engine));
-    return bring(service, context, context.arguments.positional("CHANGE"), to);
+    const auto what = context.arguments.positional("CHANGE");
+    const auto to = context.arguments.value("to");
+    return bring(service, context, what, to ? *to : wantedStage(service, context, what));
 }
 
 /// What would happen on the way up. Submits nothing: without a name it is about the newest change.
@@ -237,160 +216,6 @@ Result apply(Service& service, Context& context) {
     return bring(service, context, context.arguments.positional("CHANGE"), to);
 }
 
-UndoWish undoWishOf(const Context& context) {
-    UndoWish wish;
-    wish.insist = context.arguments.value("insist");
-    for (const std::string& step : context.arguments.values("done")) wish.words.push_back({step, true});
-    for (const std::string& step : context.arguments.values("not-done")) wish.words.push_back({step, false});
-    return wish;
-}
-
-std::vector<Option> undoOptions() {
-    return {
-        {.name = "insist", .value = "REASON", .doc = "although a step cannot be undone: what it did stays"},
-        {.name = "done", .value = "STEP", .doc = "nobody saw the end of this step: it was done", .repeatable = true},
-        {.name = "not-done",
-         .value = "STEP",
-         .doc = "nobody saw the end of this step: it was not done",
-         .repeatable = true},
-        kDryRun};
-}
-
-Result rollBack(Service& service, Context& context, const Promotion& promotion) {
-    const Interrupt interrupt(kLeftInTheMiddle);
-    if (context.arguments.flag("dry-run")) {
-        service.engine(context.host.directory()).requireTakeable(promotion, undoWishOf(context));
-        Result result{.data = {{"promotion", promotionJson(promotion, "")}, {"steps", Json::array()}},
-                      .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
-                                          changeHandle(promotion.change), promotion.stage)};
-        for (const StepRecord& step : service.story(promotion.id).steps) {
-            result.data["steps"].push_back(stepJson(step));
-            result.text += stepText(step, context.paint);
-        }
-        return result;
-    }
-    ClimbView view(context, {promotion.stage});
-    Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
-    const StageReport report = engine.rollBack(promotion.id, view.progress(), interrupt.token(), undoWishOf(context));
-    view.clear();
-    Result result;
-    result.data = stageReportJson(report);
-    result.text = stageText(report, context.paint);
-    const bool back = report.succeeded() || report.promotion.state == PromotionState::kRolledBack;
-    if (!back) {
-        result.exit = exitOf(report);
-        result.problem = problemOf(report);
-    }
-    result.next = {"gradus status"};
-    return interruptedOr(std::move(result), interrupt);
-}
-
-/// The newest promotion that is still in the work tree, of one change or of any.
-Result undo(Service& service, Context& context) {
-    const std::string stage = workTreeStage(service.engine(context.host.directory()));
-    const auto words = context.arguments.positional("CHANGE");
-    const Promotion promotion = words ? service.promotionNamed(context.host.directory(), *words)
-                                      : service.promotionToTakeBack(context.host.directory(), stage);
-    if (promotion.stage != stage)
-        throw Error(ErrorCode::kNotAllowed, "{} is not in the work tree but in {}", promotionHandle(promotion.id),
-                    promotion.stage)
-            .hint(fmt::format("gradus rollback {}", promotionHandle(promotion.id)));
-    return rollBack(service, context, promotion);
-}
-
-Result rollback(Service& service, Context& context) {
-    return rollBack(service, context,
-                    service.promotionToTakeBack(context.host.directory(), *context.arguments.positional("STAGE")));
-}
-
-/// What came into a stage without whoever wanted it higher: that goes no further by itself.
-void addWayOn(const StageReport& report, const Engine& engine, Result& result) {
-    const std::string last = lastStage(engine);
-    if (!report.succeeded() || report.promotion.undoes || report.promotion.stage == last) return;
-    result.next.push_back(fmt::format("gradus promote {} --to {}", changeHandle(report.promotion.change), last));
-}
-
-/// Stages that wait for their cause to be put right.
-std::string stuckText(Service& service, const Context& context) {
-    std::string text;
-    for (const StageStatus& stage : service.status(context.host.directory()).stages)
-        if (stage.holds.stuck)
-            text += fmt::format("{} is stuck: `gradus rollback {}` tries to take it back again\n",
-                                printable(stage.stage), promotionHandle(*stage.holds.stuck));
-    return text;
-}
-
-Result recover(Service& service, Context& context) {
-    const Interrupt interrupt(kLeftInTheMiddle);
-    Engine& engine = service.engine(context.host.directory());
-    if (context.arguments.flag("dry-run")) {
-        const std::size_t count = service.needRecovery(context.host.directory());
-        return {.data = {{"needed", count}}, .text = fmt::format("{} to recover\n", counted(count, "promotion"))};
-    }
-    ClimbView view(context, stageNames(engine, ""));
-    const auto all = engine.recover(view.progress(), interrupt.token());
-    const auto expired = engine.expire();
-    Result result;
-    std::vector<StageReport> driven;
-    try {
-        driven = engine.driveReady(view.progress(), interrupt.token());
-    } catch (const Error& e) {
-        // What was recovered is told all the same.
-        result.exit = faceOf(e.code()).exit;
-        result.problem = problemOf(e);
-    }
-    view.clear();
-    result.data["recovered"] = Json::array();
-    result.data["expired"] = Json::array();
-    result.data["driven"] = Json::array();
-    for (const Promotion& promotion : expired) {
-        result.data["expired"].push_back(promotionHandle(promotion.id));
-        result.text += fmt::format("{} waited too long, and is expired\n", promotionHandle(promotion.id));
-    }
-    for (const StageReport& report : driven) {
-        result.data["driven"].push_back(stageReportJson(report));
-        addWayOn(report, engine, result);
-        result.text += fmt::format("it was the turn of {}\n", changeHandle(report.promotion.change)) +
-                       stageText(report, context.paint);
-    }
-    for (const Recovered& one : all) {
-        Json json = stageReportJson(one.report);
-        json["was"] = nameOf(kPromotionStates, one.before.state);
-        result.data["recovered"].push_back(std::move(json));
-        addWayOn(one.report, engine, result);
-        result.text +=
-            fmt::format("{} was {}\n", promotionHandle(one.before.id), nameOf(kPromotionStates, one.before.state)) +
-            stageText(one.report, context.paint);
-        if (one.report.promotion.state == PromotionState::kStuck) {
-            result.exit = Exit::kInfrastructure;
-            result.problem = problemOf(one.report);
-        }
-        if (one.fault) {
-            result.exit = faceOf(one.fault->code()).exit;
-            result.problem = problemOf(one.report);
-        }
-    }
-    if (all.empty()) result.text = "nothing to recover\n" + stuckText(service, context) + result.text;
-    return interruptedOr(std::move(result), interrupt);
-}
-
-Result cancel(Service& service, Context& context) {
-    const Promotion promotion =
-        service.promotionNamed(context.host.directory(), context.arguments.positional("PROMOTION"));
-    if (context.arguments.flag("dry-run"))
-        return {.data = {{"promotion", promotionJson(promotion, "")}},
-                .text = isFinal(promotion.state)
-                            ? fmt::format("{} is {} and stays so\n", promotionHandle(promotion.id),
-                                          nameOf(kPromotionStates, promotion.state))
-                            : fmt::format("would stop {}, which is {}\n", promotionHandle(promotion.id),
-                                          nameOf(kPromotionStates, promotion.state))};
-    const Promotion was = service.engine(context.host.directory()).cancel(promotion.id);
-    const bool ended = was.state == PromotionState::kWaiting;
-    return {.data = {{"promotion", promotionJson(*service.engine(context.host.directory()).find(promotion.id), "")}},
-            .text = ended ? fmt::format("cancelled {}\n", promotionHandle(promotion.id))
-                          : fmt::format("asked the process that drives {} to stop\n", promotionHandle(promotion.id))};
-}
-
 Result retry(Service& service, Context& context) {
     const Interrupt interrupt(kLeftInTheMiddle);
     const Promotion promotion =
@@ -399,38 +224,11 @@ Result retry(Service& service, Context& context) {
         throw Error(ErrorCode::kNotAllowed, "{} was promoted: there is nothing to try again",
                     promotionHandle(promotion.id));
     const Change change = service.changeToPromote(context.host.directory(), changeHandle(promotion.change));
-    if (context.arguments.flag("dry-run")) return dryRun(service, context, change, promotion.stage);
-    return climb(service, context, change, promotion.stage, interrupt);
-}
-
-AdoptWish adoptWishOf(Service& service, const Context& context) {
-    const auto holds = context.arguments.value("holds");
-    if (!holds) return {};
-    if (*holds == "nothing") return {.promotion = std::nullopt, .nothing = true};
-    return {.promotion = service.promotionNamed(context.host.directory(), *holds).id};
-}
-
-Result adopt(Service& service, Context& context) {
-    const std::string stage = *context.arguments.positional("STAGE");
-    Engine& engine = service.engine(context.host.directory());
-    const AdoptWish wish = adoptWishOf(service, context);
-    if (context.arguments.flag("dry-run")) {
-        engine.requireMayAdopt(stage, wish);
-        const std::string target = engine.targetOf(stage).native();
-        return {
-            .data = {{"stage", stage}, {"directory", target}},
-            .text = fmt::format("would take what is in {} as what {} holds\n", printable(target), printable(stage))};
-    }
-    const auto held = engine.adopt(stage, wish);
-    if (!held)
-        return {.data = {{"stage", stage}, {"directory", nullptr}, {"tree", nullptr}},
-                .text = fmt::format("{} holds nothing from now on{}\n", printable(stage),
-                                    wish.nothing ? "" : ": what it held on record is not there any more"),
-                .next = {"gradus promote --to " + stage}};
-    return {.data = {{"stage", stage}, {"directory", held->directory.native()}, {"tree", held->digest.hex()}},
-            .text = fmt::format("{} holds what is in {} from now on\n", printable(stage),
-                                printable(held->directory.native())),
-            .next = {"gradus status"}};
+    // What waits is no attempt that ended: it goes on to where it was to go.
+    const bool waits = promotion.state == PromotionState::kWaiting && promotion.goal;
+    const std::string to = waits ? *promotion.goal : promotion.stage;
+    if (context.arguments.flag("dry-run")) return dryRun(service, context, change, to);
+    return climb(service, context, change, to, interrupt);
 }
 
 }  // namespace
@@ -464,7 +262,10 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
                       {"gradus promote c2 --wait --for 2h", "until the window opens, two hours at most"},
                       {"gradus promote c2 --override window --reason fire", "with the role `override`"}},
          .positionals = {change},
-         .options = {{.name = "to", .value = "STAGE", .doc = "the last stage to enter", .fallback = "the last one"},
+         .options = {{.name = "to",
+                      .value = "STAGE",
+                      .doc = "the last stage to enter",
+                      .fallback = "where what waits was to go; else the last one"},
                      {.name = "title", .value = "TEXT", .doc = "of the change that is submitted on the way"},
                      {.name = "wait", .doc = "wait for what opens by itself: a window, others at the target"},
                      {.name = "for", .value = "DURATION", .doc = "with --wait: how long at most", .fallback = "1h"},
@@ -504,28 +305,6 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .positionals = {{"CHANGE", "the sandbox"}},
          .options = {kDryRun},
          .handler = withService(open, apply)},
-        {.words = "undo",
-         .group = Group::kPromote,
-         .summary = "take the newest change back out of the work tree",
-         .examples = {{"gradus undo", "every path as it was; what you edited since is kept"}},
-         .positionals = {{"CHANGE", "a change or promotion; the newest otherwise", false}},
-         .options = undoOptions(),
-         .handler = withService(open, undo)},
-        {.words = "rollback",
-         .group = Group::kPromote,
-         .summary = "take a change back out of a stage",
-         .examples = {{"gradus rollback production", "to what it held before"},
-                      {"gradus rollback c2", "out of the stage it entered last"},
-                      {"gradus rollback p3 --not-done migrate", "a step that nobody saw the end of did not run"}},
-         .positionals = {{"STAGE", "a stage, a change (c2) or a promotion (p3)"}},
-         .options = undoOptions(),
-         .handler = withService(open, rollback)},
-        {.words = "recover",
-         .group = Group::kPromote,
-         .summary = "end what a killed process left, go on with what is ready",
-         .examples = {{"gradus recover", "every target is wholly before or wholly after"}},
-         .options = {kDryRun},
-         .handler = withService(open, recover)},
         {.words = "retry",
          .group = Group::kPromote,
          .summary = "try a promotion again that did not get through",
@@ -533,23 +312,6 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .positionals = {promotion},
          .options = {kDryRun},
          .handler = withService(open, retry)},
-        {.words = "cancel",
-         .group = Group::kPromote,
-         .summary = "stop a promotion",
-         .examples = {{"gradus cancel p3", "what it touched is restored"}},
-         .positionals = {promotion},
-         .options = {kDryRun},
-         .handler = withService(open, cancel)},
-        {.words = "adopt",
-         .group = Group::kPromote,
-         .summary = "take what is in a stage's target as what it holds",
-         .examples = {{"gradus adopt production", "before the first promotion, or after mending by hand"}},
-         .positionals = {{"STAGE", "the stage"}},
-         .options = {{.name = "holds",
-                      .value = "PROMOTION",
-                      .doc = "where nobody can look, you vouch: it holds what that one brought, or `nothing`"},
-                     kDryRun},
-         .handler = withService(open, adopt)},
     };
 }
 

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <set>
 #include <thread>
@@ -8,8 +10,11 @@
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/event_view.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/verbs.h"
+#include "pipeline/engine/check_answer.h"
+#include "pipeline/service/execution_story.h"
 #include "policies/gate/explain.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -45,10 +50,29 @@ std::string resultText(const CheckResult& check, const Paint& paint) {
     return line + "\n";
 }
 
-std::string holdText(const Hold& hold) {
-    return fmt::format(
-        "  held: {} {} ({})\n", hold.onlyMachines ? "automation does not bring it into" : "nobody enters",
-        hold.stage ? printable(*hold.stage) : "any stage", printable(hold.reason.value_or("no reason is kept")));
+Json wordJson(const WordInForce& word) {
+    return {{"kind", word.kind},
+            {"text", word.text},
+            {"by", word.by},
+            {"since", formatTime(word.at)},
+            {"until", word.until ? Json(formatTime(*word.until)) : Json()}};
+}
+
+std::string wordText(const WordInForce& word) {
+    return fmt::format("  {}, since {}{}\n", printable(word.text), formatTime(word.at),
+                       word.until ? ", until " + formatTime(*word.until) : "");
+}
+
+Json approvalsJson(const Decision& decision) {
+    Json all = Json::array();
+    for (const ApprovalAnswer& approval : decision.approvals)
+        all.push_back({{"id", approval.id},
+                       {"by", approval.by.name},
+                       {"given", formatTime(approval.at)},
+                       {"counts", approval.counts},
+                       {"why", approval.why.empty() ? Json() : Json(approval.why)},
+                       {"expired", approval.expired ? Json(formatTime(*approval.expired)) : Json()}});
+    return all;
 }
 
 /// Every gate between the change and the stage as it is now, which need not be as it was when it was last moved.
@@ -57,6 +81,7 @@ void addGates(Service& service, Context& context, std::int64_t change, const std
     result.data["gates"] = decisionJson(standing.gates);
     result.data["stage"] = stage;
     result.data["asks"] = standing.gates.asks();
+    result.data["approvals"] = approvalsJson(standing.gates);
     result.text += fmt::format("into {}: ", printable(stage));
     for (const std::string& line : explainLines(standing.gates, context.host.clock().now(), true))
         result.text += printable(line) + "\n";
@@ -78,13 +103,8 @@ std::optional<std::string> nextStage(Service& service, Context& context, std::in
 void addWords(Service& service, Context& context, const std::optional<std::string>& stage, Result& result) {
     for (const WordInForce& word : service.wordsInForce(context.host.directory())) {
         if (stage && word.stage && word.stage != stage) continue;
-        result.data["words"].push_back({{"kind", word.kind},
-                                        {"text", word.text},
-                                        {"by", word.by},
-                                        {"since", formatTime(word.at)},
-                                        {"until", word.until ? Json(formatTime(*word.until)) : Json()}});
-        result.text += fmt::format("  {}, since {}{}\n", printable(word.text), formatTime(word.at),
-                                   word.until ? ", until " + formatTime(*word.until) : "");
+        result.data["words"].push_back(wordJson(word));
+        result.text += wordText(word);
     }
 }
 
@@ -119,13 +139,16 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
         result.data["steps"].push_back(stepJson(step));
         result.text += stepText(step, context.paint);
     }
-    for (const Hold& hold : story.holds) {
-        result.data["hold"] = hold.reason.value_or("");
-        result.text += holdText(hold);
+    result.data["holds"] = Json::array();
+    for (const WordInForce& hold : story.holds) {
+        result.data["holds"].push_back(wordJson(hold));
+        result.text += wordText(hold);
     }
     result.next = {"gradus logs " + promotionHandle(promotion.id), "gradus show " + changeHandle(promotion.change)};
-    if (promotion.state == PromotionState::kWaiting)
-        addGates(service, context, promotion.change, promotion.stage, result);
+    if (promotion.state != PromotionState::kWaiting) return;
+    if (promotion.goal && *promotion.goal != promotion.stage)
+        result.text += fmt::format("  on its way to {}\n", printable(*promotion.goal));
+    addGates(service, context, promotion.change, promotion.stage, result);
 }
 
 /// A change: its newest promotion, and what is between it and the next stage.
@@ -147,18 +170,53 @@ Result whyChange(Service& service, Context& context, const std::string& words) {
     return result;
 }
 
-Result whyExecution(Service& service, Context& context, std::int64_t execution) {
-    const auto promotion = service.promotionOfExecution(execution);
-    if (!promotion)
-        throw Error(ErrorCode::kNotFound, "{} was no check of a promotion", executionHandle(execution))
-            .hint("`gradus logs PROMOTION` shows what checks printed");
+Json executionJson(const ExecutionStory& story) {
+    const Execution& execution = story.execution;
+    Json json{{"id", executionHandle(execution.id)},
+              {"sandbox", sandboxHandle(execution.sandbox)},
+              {"state", nameOf(kExecutionStates, execution.state)},
+              {"verdict", execution.verdict ? Json(verdictName(*execution.verdict)) : Json()},
+              {"exit_code", execution.exitCode ? Json(*execution.exitCode) : Json()},
+              {"signal", execution.signal ? Json(*execution.signal) : Json()},
+              {"ended", endingOf(execution)},
+              {"started_at", formatTime(execution.startedAt)},
+              {"wall_ms", execution.wallMillis},
+              {"command", execution.arguments}};
+    json["during"] = Json::array();
+    for (const std::int64_t promotion : story.during) json["during"].push_back(promotionHandle(promotion));
+    return json;
+}
+
+/// What it was: an answer that counts, or none.
+std::string purposeText(const ExecutionStory& story) {
+    const std::string id = executionHandle(story.execution.id);
+    if (story.check)
+        return fmt::format("{} was the check {} of {}: {}{}\n", id, printable(story.check->check),
+                           promotionHandle(story.check->promotion), nameOf(kCauses, story.check->verdict),
+                           story.check->reason.empty() ? "" : ", " + printable(story.check->reason));
+    if (story.during.empty())
+        return fmt::format("{} was a command in {}\n", id, sandboxHandle(story.execution.sandbox));
+    std::vector<std::string> names;
+    for (const std::int64_t promotion : story.during) names.push_back(promotionHandle(promotion));
+    return fmt::format(
+        "{} gave no answer that a promotion rests on; it began while {} {} at {} checks: one that was tried again, or "
+        "was cut off, or a command beside them\n",
+        id, fmt::join(names, ", "), names.size() == 1 ? "was" : "were", names.size() == 1 ? "its" : "their");
+}
+
+Result whyExecution(Service& service, Context& context, std::int64_t id) {
+    const ExecutionStory story = service.executionStory(id);
     Result result;
-    result.data["execution"] = executionHandle(execution);
-    for (const CheckResult& check : service.story(*promotion).checks)
-        if (check.execution == execution)
-            result.text = fmt::format("{} was the check {} of {}\n", executionHandle(execution), printable(check.check),
-                                      promotionHandle(*promotion));
-    addStory(service, context, service.story(*promotion).promotion, result);
+    result.data["execution"] = executionHandle(id);
+    result.data["run"] = executionJson(story);
+    result.text =
+        purposeText(story) + fmt::format("  it began {}, in {}: {}\n", formatTime(story.execution.startedAt),
+                                         sandboxHandle(story.execution.sandbox), printable(endingOf(story.execution)));
+    if (!story.execution.arguments.empty())
+        result.text +=
+            fmt::format("  it ran {}\n", printable(fmt::format("{}", fmt::join(story.execution.arguments, " "))));
+    if (story.check) addStory(service, context, service.story(story.check->promotion).promotion, result);
+    for (const std::int64_t promotion : story.during) result.next.push_back("gradus why " + promotionHandle(promotion));
     return result;
 }
 
@@ -168,8 +226,22 @@ bool isStageName(Service& service, Context& context, const std::string& words) {
                        [&](const StageStatus& stage) { return stage.stage == words; });
 }
 
+/// "57" or "#57", the number of an event; a stage may be called so, and a digest may begin so.
+std::optional<std::int64_t> eventNumber(Service& service, Context& context, const std::string& words) {
+    const bool isMarked = words.starts_with('#');
+    const std::string_view digits = std::string_view(words).substr(isMarked ? 1 : 0);
+    std::int64_t seq = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seq);
+    if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    if (isMarked) return seq;
+    if (isStageName(service, context, words) || (parseHandle(words) && !service.hasEvent(seq))) return std::nullopt;
+    return seq;
+}
+
 Result why(Service& service, Context& context) {
     const auto words = context.arguments.positional("WHAT");
+    if (const auto seq = words ? eventNumber(service, context, *words) : std::nullopt)
+        return eventResult(service.eventStory(context.host.directory(), *seq), context);
     const auto handle = words ? parseHandle(*words) : std::nullopt;
     if (handle && handle->kind == HandleKind::kExecution) return whyExecution(service, context, handle->number);
     // A stage may be called like the beginning of a digest.
@@ -252,15 +324,17 @@ Result logs(Service& service, Context& context) {
 
 std::vector<Verb> whyVerbs(const OpenService& open) {
     const Positional what{"WHAT", "a promotion (p3), a change (c2) or a stage; the newest promotion otherwise", false};
-    const Positional any{"WHAT", "a promotion (p3), a change (c2), a stage or an execution (e9); the newest otherwise",
-                         false};
+    const Positional any{
+        "WHAT", "a promotion (p3), a change (c2), a stage, an execution (e9) or an event (57); the newest otherwise",
+        false};
     return {
         {.words = "why",
          .group = Group::kAnswer,
          .summary = "say why something stands where it stands: every gate",
          .examples = {{"gradus why", "the newest promotion"},
                       {"gradus why c2", "what is between a change and its next stage"},
-                      {"gradus why staging", "what the stage holds, and who holds it"}},
+                      {"gradus why staging", "what the stage holds, and who holds it"},
+                      {"gradus why 57", "an event of the audit log: what led to it, what came of it"}},
          .positionals = {any},
          .onFrontPage = true,
          .handler = withService(open, why)},

@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "pipeline/cli/climb_view.h"
-#include "pipeline/cli/context.h"
+#include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "store/model/error.h"
@@ -13,7 +13,6 @@ namespace gradus {
 
 namespace {
 
-const Option kDryRun{.name = "dry-run", .doc = "say what would happen, and do nothing"};
 const Option kReason{.name = "reason", .value = "TEXT", .doc = "why, for the record"};
 const Option kTo{.name = "to", .value = "STAGE", .doc = "the stage; where it waits, otherwise"};
 const Option kStage{.name = "stage", .value = "STAGE", .doc = "only in this stage"};
@@ -104,7 +103,8 @@ Result approve(Service& service, Context& context) {
                                             given.approval.evidence ? "" : ", whatever its checks then prove"));
     for (const GateAnswer& gate : given.standing.gates.gates)
         if (isWaitedFor(gate)) result.text += "    still closed: " + gateText(gate) + "\n";
-    result.next = {fmt::format("gradus promote {} --to {}", changeHandle(what.change->id), stage)};
+    const std::string goal = engine.goalOf(what.change->id).value_or(stage);
+    result.next = {fmt::format("gradus promote {} --to {}", changeHandle(what.change->id), goal)};
     return result;
 }
 

@@ -50,8 +50,13 @@ std::string trippedText(const std::vector<LimitReport>& limits) {
     return text.empty() ? "a limit" : text;
 }
 
-std::string reasonOf(const ExecutionReport& report) {
-    const Execution& execution = report.execution;
+}  // namespace
+
+std::string endingOf(const Execution& execution) {
+    if (!execution.verdict && execution.state == ExecutionState::kRunning)
+        return "it has not ended, as far as is known";
+    if (!execution.verdict && execution.state == ExecutionState::kLost)
+        return "nobody saw its end: what ran it was killed, and it with that";
     switch (execution.verdict.value_or(Verdict::kSetupFailed)) {
         case Verdict::kOk:
         case Verdict::kFailed:
@@ -65,9 +70,17 @@ std::string reasonOf(const ExecutionReport& report) {
         case Verdict::kKilled:
             return fmt::format("killed by signal {}", execution.signal.value_or(0));
         case Verdict::kSetupFailed:
-            return "could not run: " + (report.failure ? report.failure->text() : std::string("the sandbox was lost"));
+            return "could not run";
     }
     return {};
+}
+
+namespace {
+
+std::string reasonOf(const ExecutionReport& report) {
+    if (report.execution.verdict.value_or(Verdict::kSetupFailed) != Verdict::kSetupFailed)
+        return endingOf(report.execution);
+    return "could not run: " + (report.failure ? report.failure->text() : std::string("the sandbox was lost"));
 }
 
 // A limit belongs to the check, so breaking it is a no. A SIGKILL that no limit explains came from outside (the

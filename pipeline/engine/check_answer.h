@@ -13,6 +13,8 @@ namespace gradus {
 
 CheckAnswer answerOf(const ExecutionReport& report, bool cancelled);
 CheckAnswer answerOf(const HostOutcome& outcome);
+/// How a command in a sandbox ended: "killed by signal 9", "timed out: over its wall-time of 2s".
+std::string endingOf(const Execution& execution);
 /// It could not judge: the fault, and the way out where one is known.
 CheckAnswer erroredBy(const std::exception& fault);
 

@@ -94,10 +94,12 @@ void Drive::open(const Footing& footing, const std::optional<std::int64_t>& undo
         parts_.store.write([&](Writer& writer) {
             if (entering_) refuseIfFull(writer);
             const ActorId actor = writer.actor(parts_.actor);
-            report_.promotion.id = writer.openPromotion({project_.id, footing.change.id, footing.change.revision,
-                                                         stage_.name, project_.rules, undoes, parts_.clock.moment()},
-                                                        actor);
+            report_.promotion.id =
+                writer.openPromotion({project_.id, footing.change.id, footing.change.revision, stage_.name,
+                                      project_.rules, undoes, parts_.clock.moment(), goal_},
+                                     actor);
             report_.promotion.state = State::kQueued;
+            report_.promotion.goal = goal_;
             // Taken before the row can be seen: from its first instant on it has a driver.
             take(report_.promotion.id);
             if (replaced_) supersede(writer, actor, footing);
@@ -129,10 +131,12 @@ void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) 
                               .attention = step.attention,
                               .base = step.base,
                               .evidence = step.evidence,
-                              .promoter = promoter},
+                              .promoter = promoter,
+                              .rules = step.rules},
                              actor);
         from = step.to;
     }
+    if (!steps.empty() && isAimedElsewhere()) writer.aimPromotion(report_.promotion.id, *goal_, actor);
 }
 
 void Drive::arrive(const std::vector<Step>& steps) {
@@ -168,13 +172,27 @@ void Drive::commit(const std::vector<Step>& steps, const Beside& beside) {
     arrive(steps);
 }
 
+bool Drive::isAimedElsewhere() const { return goal_ && report_.promotion.goal != goal_; }
+
+// How far it goes is up to the one in whose name it moves: in another's, it stays until it moves in this one's.
+void Drive::aim() {
+    const auto promoter = parts_.store.records().movedBy(report_.promotion.id);
+    if (!isAimedElsewhere() || promoter != promoter_.value_or(parts_.actor)) return;
+    parts_.store.write(
+        [&](Writer& writer) { writer.aimPromotion(report_.promotion.id, *goal_, writer.actor(parts_.actor)); });
+    report_.promotion.goal = goal_;
+}
+
 bool Drive::resume(std::int64_t change) {
     for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
         if (promotion.change != change || promotion.stage != stage_.name || promotion.state != State::kWaiting)
             continue;
         take(promotion.id);
         report_.promotion = *parts_.store.records().promotion(promotion.id);
-        if (report_.promotion.state == State::kWaiting) return true;
+        if (report_.promotion.state == State::kWaiting) {
+            aim();
+            return true;
+        }
         driving_.reset();
         report_.promotion = {};
     }

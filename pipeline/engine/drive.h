@@ -27,8 +27,12 @@ struct Footing {
     Digest tree() const;
 };
 
-/// What it waits for, in one line.
-std::string closedGates(const Decision& decision);
+/// What something waits for.
+struct Closed {
+    std::string reason;      ///< in one line
+    std::string rules = {};  ///< where that is written: "approvals gradus.toml:12:9"
+};
+Closed closedGates(const Decision& decision);
 
 /// As it is recorded.
 std::string conflictText(const std::vector<Conflict>& conflicts);
@@ -67,6 +71,8 @@ class Drive {
     std::optional<StageReport> goOnWaiting(std::int64_t change);
     /// Who asked for it, where that is not who drives.
     void actFor(const Actor& promoter) { promoter_ = promoter; }
+    /// The stage up to which somebody wants the change: on record with the promotion, that it goes on to it from there.
+    void aimAt(const std::string& goal) { goal_ = goal; }
     /// Why something is taken back that nobody asked to.
     struct Failure {
         Cause cause = Cause::kFailed;
@@ -92,7 +98,11 @@ class Drive {
         bool attention = false;
         std::optional<Digest> base = {};
         std::optional<Digest> evidence = {};
+        std::string rules = {};
     };
+    static Step waitingFor(const Closed& why, const std::optional<Digest>& base) {
+        return {.to = State::kWaiting, .reason = why.reason, .base = base, .rules = why.rules};
+    }
     /// What is recorded together with steps.
     struct Beside {
         std::vector<CheckReport> checks = {};
@@ -118,6 +128,9 @@ class Drive {
     std::vector<Approval> approvalsUsed(const Footing& footing) const;
 
     bool resume(std::int64_t change);
+    bool isAimedElsewhere() const;
+    /// Puts on record where what waits shall go on to, if that is new.
+    void aim();
     bool isClosed(std::int64_t change);
     void open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps,
               const std::optional<Hold>& hold = std::nullopt);
@@ -174,7 +187,7 @@ class Drive {
     /// Below it lies the project itself, where people go on working.
     bool isLive(const Footing& footing) const;
     std::optional<EarlierProof> builtBefore(const Digest& builtOf, const std::vector<Guarantee>& demanded) const;
-    Next park(const Footing& footing, const std::string& reason);
+    Next park(const Footing& footing, const Closed& why);
     Next endStale(const Footing& footing, const std::string& reason);
     Next endRefused(const Footing& footing);
     Next lockTarget(const Footing& footing);
@@ -225,6 +238,7 @@ class Drive {
     ChangeSet outputs_;               ///< what the before checks built, for the driver
     std::optional<Manifest> source_;  ///< what the stage holds, by its files, once somebody asked
     std::optional<Actor> promoter_;
+    std::optional<std::string> goal_;
     bool entering_ = false;              ///< rather than taking something back: it has a place in the queue
     std::optional<Promotion> replaced_;  ///< waits, and ends with the commit that opens what takes its place
     std::optional<SandboxLock> replacedLock_;

@@ -38,7 +38,7 @@ Drive::Next Drive::lockTarget(const Footing& footing) {
         lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
                                  {.patience = parts_.targetPatience, .takeOver = false});
     } catch (const Error& e) {
-        if (e.code() == ErrorCode::kBusy) return park(footing, e.what());
+        if (e.code() == ErrorCode::kBusy) return park(footing, {e.what()});
         report_.fault = e;
         return end({{.to = State::kRejected, .cause = Cause::kErrored, .reason = e.what()}});
     }
@@ -54,7 +54,7 @@ Drive::Next Drive::lookAgain(const Footing& footing) {
     if (isAllowed || isAsItWas(footing)) return Next::kOn;
     const std::string moved = "the stage moved after it was checked";
     if (freshness == "exact") return end({{.to = State::kWaiting}, {.to = State::kStale, .reason = moved}});
-    park(footing, moved);
+    park(footing, {moved});
     return Next::kAgain;
 }
 

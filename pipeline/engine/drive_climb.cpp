@@ -122,8 +122,9 @@ bool Drive::isClosed(std::int64_t change) {
     footing.change = *row;
     footing.seed = Seed{};
     report_.gates = decideNow(footing);
-    report_.reason = closedGates(*report_.gates);
-    if (!isOpen()) open(footing, std::nullopt, {{.to = State::kWaiting, .reason = report_.reason}});
+    const Closed closed = closedGates(*report_.gates);
+    report_.reason = closed.reason;
+    if (!isOpen()) open(footing, std::nullopt, {waitingFor(closed, std::nullopt)});
     return true;
 }
 
@@ -147,11 +148,10 @@ Drive::Next Drive::endRefused(const Footing& footing) {
     return end(steps);
 }
 
-Drive::Next Drive::park(const Footing& footing, const std::string& reason) {
-    return end({{.to = State::kWaiting,
-                 .reason = reason,
-                 .base = footing.base(),
-                 .evidence = checked_ ? std::optional(checked_->evidence) : std::nullopt}});
+Drive::Next Drive::park(const Footing& footing, const Closed& why) {
+    Step waiting = waitingFor(why, footing.base());
+    if (checked_) waiting.evidence = checked_->evidence;
+    return end({waiting});
 }
 
 // What must stand still while it is checked: the whole tree, or, where people go on working, what the change touches.
@@ -194,7 +194,7 @@ Drive::Next Drive::check(const Footing& footing) {
     unrecorded_ = report_.before;
     if (cancel_.stop_requested()) return rejectUnlessPassed(Cause::kCancelled);
     if (std::any_of(unrecorded_.begin(), unrecorded_.end(), [](const CheckReport& report) { return report.moved; })) {
-        park(footing, "the tree moved while it was checked");
+        park(footing, {"the tree moved while it was checked"});
         return Next::kAgain;
     }
     if (stage_.carriesOutputs) outputs_ = outputsOf(report_.before);

@@ -7,12 +7,16 @@
 
 namespace gradus {
 
-std::string closedGates(const Decision& decision) {
-    std::string text;
-    // One that says what to do instead (check, merge) is nothing to wait for.
-    for (const GateAnswer& answer : decision.gates)
-        if (answer.state == GateState::kClosed && !answer.instead) text += (text.empty() ? "" : "; ") + answer.reason;
-    return text;
+Closed closedGates(const Decision& decision) {
+    Closed closed;
+    const auto add = [](std::string& text, const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+    for (const GateAnswer& answer : decision.gates) {
+        // One that says what to do instead (check, merge) is nothing to wait for.
+        if (answer.state != GateState::kClosed || answer.instead) continue;
+        add(closed.reason, answer.reason);
+        if (!answer.rule.empty()) add(closed.rules, fmt::format("{} {}", nameOf(kGates, answer.gate), answer.rule));
+    }
+    return closed;
 }
 
 Facts Drive::factsOf(const Footing& footing) const {
@@ -34,8 +38,7 @@ Decision Drive::decideNow(const Footing& footing) {
     std::vector<GateOverride> words = granted(facts, decision);
     if (words.empty()) return decision;
     // An override is for one promotion, so there must be one.
-    if (!isOpen())
-        open(footing, std::nullopt, {{.to = State::kWaiting, .reason = closedGates(decision), .base = footing.base()}});
+    if (!isOpen()) open(footing, std::nullopt, {waitingFor(closedGates(decision), footing.base())});
     parts_.store.write([&](Writer& writer) {
         WordWriter writing(writer, writer.actor(parts_.actor), parts_.uid);
         for (GateOverride& word : words) {

@@ -55,7 +55,7 @@ void Drive::enterChecking(const Footing& footing) {
         else if (!isWaiting())
             all.push_back({.to = State::kChecking});
         else if (!all.empty())
-            all.back().reason = closedGates(*report_.gates);
+            all.back() = waitingFor(closedGates(*report_.gates), footing.base());
         return all;
     };
     const auto move = [&] { isOpen() ? commit(steps()) : open(footing, std::nullopt, steps()); };
@@ -68,7 +68,7 @@ void Drive::enterChecking(const Footing& footing) {
         if (!isWaiting()) throw;
         move();
     }
-    if (!isFinal(report_.promotion.state)) report_.reason = closedGates(*report_.gates);
+    if (!isFinal(report_.promotion.state)) report_.reason = closedGates(*report_.gates).reason;
 }
 
 }  // namespace gradus

@@ -88,6 +88,8 @@ StageReport Engine::enter(std::int64_t change, const std::string& stage, Promote
     if (auto other = drivenElsewhere(change, stage)) return std::move(*other);
     Drive drive(project_, parts_, stageNamed(project_, stage), progress, std::move(cancel));
     drive.mayOverride(wish.overrides);
+    if (!wish.goal.empty()) drive.aimAt(wish.goal);
+    if (wish.promoter) drive.actFor(*wish.promoter);
     if (wish.recheck) drive.askAll();
     StageReport report = drive.enter(change);
     if (report.promotion.state != State::kWaiting) wish.rechecked.insert(stage);
@@ -108,17 +110,23 @@ std::optional<Promotion> Engine::stillIn(std::int64_t change, const Stage& stage
     return merge.conflicts.empty() && !merge.merged.empty() ? std::nullopt : there;
 }
 
+StageReport Engine::entered(std::int64_t change, const std::string& stage, PromoteWish& wish,
+                            std::vector<StageReport>& others, const EngineProgress& progress,
+                            const std::stop_token& cancel) {
+    const auto earlier = parts_.store.records().promotionsOf(change);
+    try {
+        return enterInTurn(change, stage, wish, others, progress, cancel);
+    } catch (const Error& e) {
+        // What was done in the stages before stays done, and is told.
+        return faultIn(change, stage, earlier.empty() ? 0 : earlier.back().id, e);
+    }
+}
+
 Climb Engine::climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                         const std::stop_token& cancel) {
     Climb climb{change, {}, {}};
     for (const Stage& stage : project_.pipeline.stages) {
-        const auto earlier = parts_.store.records().promotionsOf(change);
-        try {
-            climb.stages.push_back(enterInTurn(change, stage.name, wish, climb.others, progress, cancel));
-        } catch (const Error& e) {
-            // What was done in the stages before stays done, and is told.
-            climb.stages.push_back(faultIn(change, stage.name, earlier.empty() ? 0 : earlier.back().id, e));
-        }
+        climb.stages.push_back(entered(change, stage.name, wish, climb.others, progress, cancel));
         if (!climb.stages.back().succeeded() || stage.name == to) break;
     }
     return climb;
@@ -140,6 +148,7 @@ StageReport Engine::faultIn(std::int64_t change, const std::string& stage, std::
 Climb Engine::promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
                       const std::stop_token& cancel, PromoteWish wish) {
     stageNamed(project_, to);
+    wish.goal = to;
     Milliseconds patience = wish.patience.value_or(Milliseconds(0));
     std::vector<StageReport> others;
     while (true) {
@@ -301,7 +310,7 @@ void Engine::requireMayAdopt(const std::string& name, const AdoptWish& wish) con
     if (!holds.stuck && !holds.promotion && !holds.tree) return;
     throw Error(ErrorCode::kNotAllowed, "{} {} does not adopt {}, which {}: that takes a person",
                 nameOf(kActorKinds, parts_.actor.kind), parts_.actor.name, name,
-                holds.stuck ? fmt::format("is closed since {} could not be taken back", promotionHandle(*holds.stuck))
+                holds.stuck ? fmt::format("is closed since {} got stuck", promotionHandle(*holds.stuck))
                             : std::string("holds something on record"))
         .hint("ask a person to look at the target and to adopt it");
 }

@@ -141,6 +141,8 @@ struct PromoteWish {
     std::optional<Milliseconds> patience;  ///< how long to wait for what opens by itself; nothing: not at all
     bool recheck = false;                  ///< stages that have it are asked again, once
     std::set<std::string> rechecked = {};  ///< those that were
+    std::string goal = {};                 ///< the stage up to which it is wanted; promote() says it
+    std::optional<Actor> promoter = {};    ///< who asked for it, where that is not who drives
 };
 
 /// A way up: one report per stage that was looked at, the last of which says how it ended.
@@ -253,7 +255,8 @@ class Engine {
     std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
     /// Ends what waited longer than it may. What somebody drives right now is left alone.
     std::vector<Promotion> expire();
-    /// Brings in what waited and became ready, in the order of the queues; nobody else may be at it.
+    /// Brings in what waited and became ready, in the order of the queues, and on to where it is wanted; nobody else
+    /// may be at it.
     std::vector<StageReport> driveReady(const EngineProgress& progress, const std::stop_token& cancel);
     /// Keeps the after checks of promoted changes running, each on its schedule, and takes back what they say no to, by
     /// a new promotion. What another process monitors, and a stage that something is at work in, is left alone.
@@ -268,6 +271,9 @@ class Engine {
     void requireMayAdopt(const std::string& stage, const AdoptWish& wish = {}) const;
     /// Where that lies: its directory, or the project where it has none of its own.
     std::filesystem::path targetOf(const std::string& stage) const;
+
+    /// The stage that what waits of a change was to go on to; nothing: nothing waits, or nobody said.
+    std::optional<std::string> goalOf(std::int64_t change) const;
 
     std::optional<Promotion> find(std::int64_t promotion) const { return parts_.store.records().promotion(promotion); }
     const EngineProject& project() const { return project_; }
@@ -289,6 +295,13 @@ class Engine {
     std::optional<StageReport> driveNext(const Stage& stage, std::vector<std::int64_t>& tried,
                                          std::optional<std::int64_t> before, const EngineProgress& progress,
                                          const std::stop_token& cancel);
+    /// From the stage that it has just entered to the one where somebody wants it, in that one's name.
+    void goOn(const Promotion& entered, std::vector<StageReport>& reports, const EngineProgress& progress,
+              const std::stop_token& cancel);
+    /// The same as enter(); a fault is in the report.
+    StageReport entered(std::int64_t change, const std::string& stage, PromoteWish& wish,
+                        std::vector<StageReport>& others, const EngineProgress& progress,
+                        const std::stop_token& cancel);
     Climb climbOnce(std::int64_t change, const std::string& to, PromoteWish& wish, const EngineProgress& progress,
                     const std::stop_token& cancel);
     /// What is known of an attempt that ended in a fault.

@@ -100,6 +100,7 @@ StageReport Engine::enterInTurn(std::int64_t change, const std::string& name, Pr
                                progress, cancel);
         if (!other) break;
         others.push_back(std::move(*other));
+        goOn(Promotion(others.back().promotion), others, progress, cancel);
         report = enter(change, name, wish, progress, cancel);
     }
     return report;
@@ -113,9 +114,38 @@ std::vector<StageReport> Engine::driveReady(const EngineProgress& progress, cons
             auto report = driveNext(stage, tried, std::nullopt, progress, cancel);
             if (!report) break;
             reports.push_back(std::move(*report));
+            goOn(Promotion(reports.back().promotion), reports, progress, cancel);
         }
     }
     return reports;
+}
+
+std::optional<std::string> Engine::goalOf(std::int64_t change) const {
+    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id))
+        if (promotion.change == change && promotion.state == State::kWaiting && promotion.goal &&
+            project_.pipeline.findStage(*promotion.goal) != nullptr)
+            return promotion.goal;
+    return std::nullopt;
+}
+
+void Engine::goOn(const Promotion& entered, std::vector<StageReport>& reports, const EngineProgress& progress,
+                  const std::stop_token& cancel) {
+    if (entered.state != State::kPromoted || !entered.goal) return;
+    PromoteWish wish;
+    wish.goal = *entered.goal;
+    wish.promoter = parts_.store.records().movedBy(entered.id);
+    if (!wish.promoter) return;
+    bool isBeyond = false;
+    for (const Stage& stage : project_.pipeline.stages) {
+        if (isBeyond && !cancel.stop_requested()) {
+            StageReport report = this->entered(entered.change, stage.name, wish, reports, progress, cancel);
+            const bool goesOn = report.succeeded();
+            if (!report.already) reports.push_back(std::move(report));
+            if (!goesOn) return;
+        }
+        if (stage.name == wish.goal) return;
+        isBeyond = isBeyond || stage.name == entered.stage;
+    }
 }
 
 // Whoever asked for it is who the gates are told of, not whoever happens to drive it.
@@ -135,6 +165,7 @@ std::optional<StageReport> Engine::driveNext(const Stage& stage, std::vector<std
         }
         Drive drive(project_, parts_, stage, progress, cancel);
         drive.actFor(records.movedBy(promotion.id).value_or(Actor{ActorKind::kAgent, ""}));
+        if (promotion.goal) drive.aimAt(*promotion.goal);
         try {
             if (auto report = drive.goOnWaiting(promotion.change)) return report;
         } catch (const Error& e) {

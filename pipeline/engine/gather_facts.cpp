@@ -111,8 +111,10 @@ Facts gatherFacts(const FactsRequest& request) {
     facts.checked = request.checked;
     facts.verified = verifiedFacts(request.project, records, request.change);
     addWords(records, request.project.id, request.stage.name, facts);
-    if (const auto stuck = records.stageState(request.project.id, request.stage.name).stuck)
-        facts.stuck = StuckFact{*stuck, records.promotion(*stuck)->movedAt};
+    if (const auto stuck = records.stageState(request.project.id, request.stage.name).stuck) {
+        const auto promotion = records.promotion(*stuck);
+        facts.stuck = StuckFact{*stuck, promotion->movedAt, promotion->undoes, records.lastReason(*stuck).value_or("")};
+    }
     facts.spent = spentFacts(request);
     return facts;
 }

@@ -18,6 +18,15 @@ struct LineOfFile {
     std::string text;
 };
 
+/// A path below the one that was asked about.
+struct BlamedPath {
+    std::string path;
+    std::int64_t promotion = 0;  ///< that touched it last
+    std::int64_t change = 0;
+    std::int64_t revision = 1;
+    bool removed = false;
+};
+
 /// Who and what put something where it is.
 struct Blame {
     Promotion promotion;                                      ///< that brought it
@@ -28,6 +37,7 @@ struct Blame {
     std::vector<std::pair<std::string, Approval>> approvals;  ///< who said yes, of those that were acted on
     std::vector<std::pair<std::string, GateOverride>> overrides;
     std::optional<LineOfFile> line;  ///< what was asked about, if that was a line
+    std::vector<BlamedPath> below;   ///< if that was a directory: what was touched in it, by path
 };
 
 }  // namespace gradus

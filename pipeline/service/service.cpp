@@ -11,6 +11,7 @@
 #include "stages/changes/git_work_tree.h"
 #include "stages/changes/work_tree.h"
 #include "stages/sandbox/clone_view.h"
+#include "store/model/actor_name.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
 
@@ -63,10 +64,12 @@ StageStatus stageStatus(const Records& records, std::int64_t project, const Stag
 Actor parseActor(const std::string& text) {
     const std::size_t colon = text.find(':');
     const auto kind = fromName(kActorKinds, text.substr(0, colon));
-    if (colon == std::string::npos || !kind || colon + 1 == text.size() || firstInvalidUtf8(text))
+    if (colon == std::string::npos || !kind || colon + 1 == text.size())
         throw Error(ErrorCode::kUsage, "GRADUS_ACTOR is '{}', which does not say who is acting", printable(text))
             .hint("write KIND:NAME, with person, agent, daemon or ci for KIND, for example GRADUS_ACTOR=agent:fixer");
-    return {*kind, text.substr(colon + 1)};
+    std::string name = text.substr(colon + 1);
+    requireActorName("GRADUS_ACTOR", name);
+    return {*kind, std::move(name)};
 }
 
 }  // namespace

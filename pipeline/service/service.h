@@ -8,6 +8,7 @@
 
 #include "pipeline/engine/check_runner.h"
 #include "pipeline/engine/engine.h"
+#include "pipeline/service/audit_entry.h"
 #include "pipeline/service/blame.h"
 #include "pipeline/service/changes.h"
 #include "pipeline/service/races.h"
@@ -122,8 +123,8 @@ struct PromotionStory {
     Change change;
     std::string by;  ///< who made the change: "agent:fixer"
     std::vector<CheckResult> checks;
-    std::vector<StepRecord> steps;  ///< of an undo, those of what it undoes
-    std::vector<Hold> holds;        ///< that are about its change, or its stage
+    std::vector<StepRecord> steps;   ///< of an undo, those of what it undoes
+    std::vector<WordInForce> holds;  ///< that stand now and are about its change, or its stage
     StageState stage;
 };
 
@@ -180,23 +181,12 @@ struct FirstRules {
 
 using Backends = std::vector<std::unique_ptr<IsolationBackend>>;
 
-/// An audit query in the words of people; names are looked up here.
-struct AuditRequest {
-    AuditQuery query;
-    std::optional<std::string> actor;
-    std::optional<std::string> change;  ///< a handle
-    std::optional<std::filesystem::path> projectDirectory;
-};
-
-struct AuditEntry {
-    Event event;
-    std::string actor;    ///< "agent:fixer"; empty if none
-    std::string project;  ///< its path; empty if none
-};
-
 class EngineRoom;
 
 // Answers about the past and rehearsals; each in a header of its own.
+struct EventStory;
+struct ExecutionStory;
+struct TimelineEntry;
 struct Timeline;
 struct TimelineRequest;
 struct PastView;
@@ -316,12 +306,13 @@ class Service {
     /// What a check built: its files by path, or nothing once they are swept.
     std::vector<std::string> builtBy(const CheckResult& check);
 
-    /// The promotion whose check was this execution; nothing: none.
-    std::optional<std::int64_t> promotionOfExecution(std::int64_t execution);
-    /// What the stage holds, or the newest change in it that touched the path; of "PATH:7", the one that brought that
-    /// line, unless there is a file of that name. Throws Error(kNotFound).
+    /// What a command in a sandbox was and how it ended (execution_story.h). Throws Error(kNotFound).
+    ExecutionStory executionStory(std::int64_t execution);
+    /// What the stage holds, or the newest change in it that touched the path, which is relative to `directory` or
+    /// absolute; of "PATH:7", the one that brought that line, unless there is a file of that name. Throws
+    /// Error(kNotFound), and Error(kUsage) for a path that lies elsewhere.
     Blame blame(const std::filesystem::path& directory, const std::string& stage,
-                const std::optional<std::string>& path);
+                const std::optional<std::string>& words);
     /// Holds, pins, vetoes and the halt of the project, in the words of people.
     std::vector<WordInForce> wordsInForce(const std::filesystem::path& directory);
 
@@ -366,6 +357,9 @@ class Service {
     /// False: a reader keeps the text in the write-ahead log for now; it goes with the next such call.
     bool redact(std::int64_t seq, const Actor& by);
     void reanchor(const Actor& by);
+    bool hasEvent(std::int64_t seq);
+    /// What an event was, what led to it and what came of it (event_story.h). Throws Error(kNotFound).
+    EventStory eventStory(const std::filesystem::path& directory, std::int64_t seq);
     /// What happened, in sentences (timeline.h). Throws Error(kNotFound) for a name that nothing answers to.
     Timeline timeline(const std::filesystem::path& directory, const TimelineRequest& request);
     /// What was so at an earlier moment (past.h). Throws Error(kNotFound) for a moment that is not in the log.
@@ -411,11 +405,14 @@ class Service {
     SubmitReport enterChange(const std::filesystem::path& root, FoundChange found, const SubmitRequest& request);
     Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source,
                       const std::optional<std::string>& title);
+    Blame blameOf(const Promotion& promotion);
+    std::string blamedPath(const std::filesystem::path& directory, const std::string& stage, const std::string& words);
     Blame blameLine(const std::filesystem::path& directory, const std::string& stage, std::int64_t newest,
                     const std::string& words, LineOfFile line);
     ChangeView viewOf(const Store& store, const Change& change) const;
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);
+    std::vector<TimelineEntry> around(const std::filesystem::path& directory, const EventStory& story);
     /// Throws Error(kNotFound) where nothing is recorded about the project.
     void requireStateOutside(const std::filesystem::path& root) const;
     std::int64_t recordedProject(const std::filesystem::path& directory);

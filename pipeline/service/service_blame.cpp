@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 
 #include "pipeline/service/project.h"
+#include "pipeline/service/promoter.h"
 #include "pipeline/service/service.h"
 #include "stages/changes/text_merge.h"
 #include "stages/changes/tree_reader.h"
@@ -23,38 +25,63 @@ std::string nameOf(const Records& records, ActorId id) {
     return actor ? fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name) : "somebody";
 }
 
-bool touches(const ChangeSet& changes, const std::string& path) {
-    return std::any_of(changes.changes().begin(), changes.changes().end(),
-                       [&](const PathChange& change) { return isAtOrBelow(change.path, path); });
-}
-
-/// A check built the path, and the promotion brought it in.
-bool builds(const Records& records, const Objects& objects, std::int64_t promotion, const std::string& path) {
-    for (const CheckResult& check : records.checkResults(promotion))
-        if (check.outputs && check.verdict == Cause::kPassed && objects.contains(*check.outputs) &&
-            touches(readChanges(objects, *check.outputs), path))
-            return true;
-    return false;
-}
-
-Blame blameOf(const Records& records, const Promotion& promotion) {
-    Blame blame{.promotion = promotion, .change = *records.change(promotion.change, promotion.revision)};
-    for (const RevisionMaker& maker : records.words().makers(promotion.change))
-        blame.makers.push_back(nameOf(records, maker.actor) +
-                               (maker.sponsor ? " for " + nameOf(records, *maker.sponsor) : ""));
-    const auto mover = records.movedBy(promotion.id);
-    if (mover) blame.promotedBy = fmt::format("{}:{}", nameOf(kActorKinds, mover->kind), mover->name);
+/// What a promotion brought: its change, and what its checks built.
+std::vector<ChangeSet> broughtBy(const Records& records, const Objects& objects, const Promotion& promotion) {
+    std::vector<ChangeSet> all{readChanges(objects, records.change(promotion.change, promotion.revision)->changeSet)};
     for (const CheckResult& check : records.checkResults(promotion.id))
-        if (check.verdict == Cause::kPassed &&
-            std::none_of(blame.proofs.begin(), blame.proofs.end(), [&](const auto& known) {
-                return known.check == check.check && known.phase == check.phase && known.evidence == check.evidence;
-            }))
-            blame.proofs.push_back(check);
-    for (const Approval& approval : records.words().approvals(promotion.change, promotion.stage))
-        if (approval.usedBy == promotion.id) blame.approvals.emplace_back(nameOf(records, approval.by), approval);
-    for (const GateOverride& word : records.words().overrides(promotion.id))
-        blame.overrides.emplace_back(nameOf(records, word.by), word);
-    return blame;
+        if (check.outputs && check.verdict == Cause::kPassed && objects.contains(*check.outputs))
+            all.push_back(readChanges(objects, *check.outputs));
+    return all;
+}
+
+bool isDirectory(const PathChange& change) {
+    const auto& entry = change.after ? change.after : change.before;
+    return entry && entry->type == EntryType::kDirectory;
+}
+
+/// Who touched a path, or what is below it, last; fed with one promotion after the other, newest first.
+class PathWalk {
+  public:
+    explicit PathWalk(std::string path) : path_(std::move(path)) {}
+
+    /// False: nobody who came before can add anything.
+    bool ask(const Promotion& promotion, const std::vector<ChangeSet>& brought) {
+        for (const ChangeSet& changes : brought)
+            for (const PathChange& change : changes.changes())
+                if (isAtOrBelow(change.path, path_)) take(promotion, change);
+        return !isFile_;
+    }
+
+    const std::optional<Promotion>& newest() const { return newest_; }
+    std::vector<BlamedPath> below() const {
+        std::vector<BlamedPath> all;
+        for (const auto& [path, blamed] : below_) all.push_back(blamed);
+        return all;
+    }
+
+  private:
+    void take(const Promotion& promotion, const PathChange& change) {
+        if (!newest_) newest_ = promotion;
+        if (isDirectory(change)) return;
+        // What is a file now has nothing below it, whatever was there before.
+        if (change.path == path_)
+            isFile_ = below_.empty();
+        else if (!isFile_)
+            below_.try_emplace(change.path, BlamedPath{change.path, promotion.id, promotion.change, promotion.revision,
+                                                       !change.after.has_value()});
+    }
+
+    std::string path_;
+    std::optional<Promotion> newest_;
+    bool isFile_ = false;
+    std::map<std::string, BlamedPath> below_;
+};
+
+/// A path of the project, as a person in `directory` writes it; nothing: it lies elsewhere.
+std::optional<std::string> pathWithin(const fs::path& whole, const fs::path& root) {
+    const fs::path relative = whole.lexically_relative(root);
+    if (relative.empty() || *relative.begin() == "..") return std::nullopt;
+    return relative == "." ? std::string() : relative.native();
 }
 
 const PathChange* changeAt(const ChangeSet& changes, const std::string& path) {
@@ -185,26 +212,70 @@ std::string textIn(const fs::path& directory, const std::string& stage, LineOfFi
 
 }  // namespace
 
+Blame Service::blameOf(const Promotion& promotion) {
+    Store& store = existing();
+    const Records& records = store.records();
+    Blame blame{.promotion = promotion, .change = *records.change(promotion.change, promotion.revision)};
+    for (const RevisionMaker& maker : records.words().makers(promotion.change))
+        blame.makers.push_back(nameOf(records, maker.actor) +
+                               (maker.sponsor ? " for " + nameOf(records, *maker.sponsor) : ""));
+    if (const auto promoter = promoterOf(store.sql(), records, promotion))
+        blame.promotedBy = fmt::format("{}:{}", nameOf(kActorKinds, promoter->kind), promoter->name);
+    for (const CheckResult& check : records.checkResults(promotion.id))
+        if (check.verdict == Cause::kPassed &&
+            std::none_of(blame.proofs.begin(), blame.proofs.end(), [&](const auto& known) {
+                return known.check == check.check && known.phase == check.phase && known.evidence == check.evidence;
+            }))
+            blame.proofs.push_back(check);
+    for (const Approval& approval : records.words().approvals(promotion.change, promotion.stage))
+        if (approval.usedBy == promotion.id) blame.approvals.emplace_back(nameOf(records, approval.by), approval);
+    for (const GateOverride& word : records.words().overrides(promotion.id))
+        blame.overrides.emplace_back(nameOf(records, word.by), word);
+    return blame;
+}
+
 // From what the stage holds back through what it held before, until a change touched the path.
-Blame Service::blame(const fs::path& directory, const std::string& stage, const std::optional<std::string>& path) {
+Blame Service::blame(const fs::path& directory, const std::string& stage, const std::optional<std::string>& words) {
+    existing();
+    // Before anything is read: what the stage holds is asked through a store that is opened anew.
+    const std::string path = words ? blamedPath(directory, stage, *words) : std::string();
     const Records& records = existing().records();
     const auto project = records.findProject(identify(projectRoot(directory)));
     const auto newest = project ? records.stageState(*project, stage).promotion : std::nullopt;
     if (!newest)
         throw Error(ErrorCode::kNotFound, "'{}' is no stage that holds a change", printable(stage))
             .hint("`gradus status` shows what every stage holds");
+    if (!words) return blameOf(*records.promotion(*newest));
     const Objects all = objects();
+    PathWalk walk(path);
     for (auto holder = newest; holder; holder = records.promotion(*holder)->previous) {
         const Promotion promotion = *records.promotion(*holder);
-        if (!path) return blameOf(records, promotion);
-        if (builds(records, all, promotion.id, *path)) return blameOf(records, promotion);
-        const auto change = records.change(promotion.change, promotion.revision);
-        if (touches(readChanges(all, change->changeSet), *path)) return blameOf(records, promotion);
+        if (!walk.ask(promotion, broughtBy(records, all, promotion))) break;
     }
-    if (const auto line = lineIn(*path)) return blameLine(directory, stage, *newest, *path, *line);
+    if (walk.newest()) {
+        Blame blame = blameOf(*walk.newest());
+        blame.below = walk.below();
+        return blame;
+    }
+    if (const auto line = lineIn(path)) return blameLine(directory, stage, *newest, path, *line);
     throw Error(ErrorCode::kNotFound, "no change that was promoted into {} touched '{}'", printable(stage),
-                printable(*path))
+                printable(path.empty() ? "." : path))
         .hint("it is from before the first promotion, or not there");
+}
+
+// As git does: relative to where one is, and what stands for the same path is the same path.
+std::string Service::blamedPath(const fs::path& directory, const std::string& stage, const std::string& words) {
+    const fs::path root = projectRoot(directory);
+    fs::path whole = (directory / words).lexically_normal();
+    if (!whole.has_filename()) whole = whole.parent_path();
+    if (const auto path = pathWithin(whole, root)) return *path;
+    const fs::path real = fs::weakly_canonical(whole.parent_path()) / whole.filename();
+    if (const auto path = pathWithin(real, fs::weakly_canonical(root))) return *path;
+    const auto held = engine(directory).heldIn(stage);
+    if (const auto path = held ? pathWithin(real, fs::weakly_canonical(held->directory)) : std::nullopt) return *path;
+    throw Error(ErrorCode::kUsage, "'{}' lies neither in the project {} nor in what {} holds", printable(words),
+                printable(root.native()), printable(stage))
+        .hint("name a file, a directory or a line (FILE:7), from where you are or absolute");
 }
 
 Blame Service::blameLine(const fs::path& directory, const std::string& stage, std::int64_t newest,
@@ -236,7 +307,7 @@ Blame Service::blameLine(const fs::path& directory, const std::string& stage, st
             throw fail(
                 fmt::format("was brought by no promotion: somebody wrote it after {}", promotionHandle(promotion.id)));
         if (came == LineWalk::Came::kBefore) continue;
-        Blame blame = blameOf(records, promotion);
+        Blame blame = blameOf(promotion);
         blame.line = line;
         return blame;
     }

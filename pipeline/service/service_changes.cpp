@@ -13,6 +13,7 @@
 #include "stages/sandbox/clone_commit.h"
 #include "store/change_sets.h"
 #include "store/file.h"
+#include "store/model/actor_name.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -27,6 +28,18 @@ constexpr std::uint64_t kMostBase = 4096;
 constexpr std::int64_t kAllChanges = 1'000'000;
 constexpr std::size_t kLongestTitle = 200;
 constexpr std::int64_t kLookedBack = 100;
+
+/// "sue", or "person:sue" as the record has it.
+Actor sponsorNamed(const std::string& text) {
+    const std::size_t colon = text.find(':');
+    const auto kind = colon == std::string::npos ? std::nullopt : fromName(kActorKinds, text.substr(0, colon));
+    if (kind && *kind != ActorKind::kPerson)
+        throw Error(ErrorCode::kUsage, "'{}' is no person, and a sponsor is one", printable(text))
+            .hint("name the person that the agent acts for: --sponsor sue");
+    std::string name = kind ? text.substr(colon + 1) : text;
+    requireActorName("--sponsor", name);
+    return {ActorKind::kPerson, std::move(name)};
+}
 
 GitWorkTree repositoryOf(const fs::path& root) {
     auto tree = findWorkTree(root);
@@ -228,6 +241,7 @@ SubmitReport Service::submit(const fs::path& directory, const SubmitRequest& req
 }
 
 SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const SubmitRequest& request) {
+    const auto sponsor = request.sponsor ? std::optional(sponsorNamed(*request.sponsor)) : std::nullopt;
     Objects store = objects();
     SubmitReport report{.changes = std::move(found.changes), .base = found.base, .notes = std::move(found.notes)};
     report.faults = std::move(found.faults);
@@ -248,7 +262,7 @@ SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const
     std::int64_t id = 0;
     record([&](Writer& writer) {
         const ActorId by = writer.actor(caller());
-        if (request.sponsor) submission.sponsor = writer.actor({ActorKind::kPerson, *request.sponsor});
+        if (sponsor) submission.sponsor = writer.actor(*sponsor);
         id = writer.submit(writer.project(identify(root), by), by, submission);
     });
     report.change = writing().records().change(id);

@@ -54,8 +54,7 @@ std::function<HostOutcome(const HostCommand&)> onlyTold(DrillReport& report) {
 void requireOpen(const Records& records, const Engine& engine, const Stage& stage) {
     const auto stuck = records.stageState(engine.project().id, stage.name).stuck;
     if (!stuck) return;
-    throw Error(ErrorCode::kNotAllowed, "{} is closed: the way back of {} failed there", stage.name,
-                promotionHandle(*stuck))
+    throw Error(ErrorCode::kNotAllowed, "{} is closed: {} got stuck there", stage.name, promotionHandle(*stuck))
         .hint(fmt::format("gradus why {}", promotionHandle(*stuck)));
 }
 

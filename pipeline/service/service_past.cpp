@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "pipeline/service/past.h"
+#include "pipeline/service/promoter.h"
 #include "pipeline/service/service.h"
 #include "pipeline/service/stage_names.h"
 #include "pipeline/service/word_teller.h"
@@ -17,13 +18,13 @@ std::string nameOfActor(const std::optional<Actor>& actor) {
     return actor ? fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name) : "[redacted]";
 }
 
-PastStage stageThen(const Records& records, std::int64_t project, const std::string& name) {
+PastStage stageThen(Sql& log, const Records& records, std::int64_t project, const std::string& name) {
     PastStage stage{.stage = name, .holds = records.stageState(project, name)};
     if (!stage.holds.promotion) return stage;
     stage.promotion = records.promotion(*stage.holds.promotion);
     if (const auto change = records.change(stage.promotion->change, stage.promotion->revision))
         stage.title = change->title;
-    stage.by = nameOfActor(records.movedBy(stage.promotion->id));
+    stage.by = nameOfActor(promoterOf(log, records, *stage.promotion));
     return stage;
 }
 
@@ -69,7 +70,8 @@ PastView Service::asOf(const fs::path& directory, const PastRequest& request) {
     const auto names = stageNames(records, project, pipeline ? &*pipeline : nullptr);
     if (request.stage) requireStage(names, *request.stage);
     for (const std::string& name : names)
-        if (!request.stage || name == *request.stage) view.stages.push_back(stageThen(records, project, name));
+        if (!request.stage || name == *request.stage)
+            view.stages.push_back(stageThen(store.sql(), records, project, name));
     for (const Promotion& promotion : records.unfinished(project))
         if (!isElsewhere(promotion.stage, request.stage))
             view.unfinished.push_back({promotion, records.lastReason(promotion.id).value_or("")});

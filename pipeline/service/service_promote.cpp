@@ -3,6 +3,7 @@
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
+#include "pipeline/service/word_teller.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -195,9 +196,12 @@ PromotionStory Service::story(std::int64_t id) {
         story.by = fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name);
     story.checks = records.checkResults(id);
     story.steps = records.steps().of(story.promotion.undoes.value_or(id));
+    const Time now = around_.clock.now();
     for (const Hold& hold : records.words().holds(story.promotion.project)) {
+        const bool stands = !hold.until || now < *hold.until;
         const bool about = !hold.change || hold.change == story.promotion.change || hold.patch == story.change.patch;
-        if (about && (!hold.stage || *hold.stage == story.promotion.stage)) story.holds.push_back(hold);
+        if (stands && about && (!hold.stage || *hold.stage == story.promotion.stage))
+            story.holds.push_back(tellHold(records, hold));
     }
     story.stage = records.stageState(story.promotion.project, story.promotion.stage);
     return story;

@@ -160,10 +160,6 @@ void Service::resume(const fs::path& directory, bool everywhere) {
     say([&](WordWriter& words) { words.resume(project); });
 }
 
-std::optional<std::int64_t> Service::promotionOfExecution(std::int64_t execution) {
-    return existing().records().promotionOfExecution(execution);
-}
-
 std::vector<WordInForce> Service::wordsInForce(const fs::path& directory) {
     Store* store = reading();
     if (store == nullptr) return {};

@@ -85,8 +85,11 @@ std::string revised(const Telling& t) {
 std::string opened(const Telling& t) {
     if (const auto undoes = t.event.fields.optionalNumber("undoes"))
         return fmt::format("{} is to be taken back from {}", promotionHandle(*undoes), stageOf(t.event));
-    return fmt::format("{} is to enter {}", revisionOf(t.event), stageOf(t.event));
+    const auto goal = t.event.fields.optionalText("goal");
+    return fmt::format("{} is to enter {}{}", revisionOf(t.event), stageOf(t.event),
+                       goal && goal != t.event.stage ? " on its way to " + *goal : "");
 }
+std::string aimed(const Telling& t) { return fmt::format("it is to go on to {}", t.event.fields.text("goal")); }
 
 std::string arrived(const Telling& t) {
     const auto promotion = t.promotion();
@@ -114,7 +117,7 @@ std::string moved(const Telling& t) {
         Row{PromotionState::kCancelled, "it was cancelled"},
         Row{PromotionState::kRollingBack, "it is being taken back"},
         Row{PromotionState::kRolledBack, "it was rolled back: the stage is as it was before"},
-        Row{PromotionState::kStuck, "the way back failed: the stage is closed"},
+        Row{PromotionState::kStuck, "it got stuck: the stage is closed"},
     };
     const std::string& to = t.event.fields.text("to");
     if (to == nameOf(kPromotionStates, PromotionState::kPromoted)) return arrived(t) + because(t.event);
@@ -280,6 +283,7 @@ constexpr std::array kSentences{
     Row{EventKind::kRaceEnded, raceEnded},
     Row{EventKind::kPromotionWatched, watched},
     Row{EventKind::kStepMoved, stepMoved},
+    Row{EventKind::kPromotionAimed, aimed},
 };
 static_assert(kSentences.size() == kEventKinds.size(), "every kind of event is told, or is said not to be");
 
@@ -361,6 +365,11 @@ std::vector<TimelineEntry> tellStory(const Records& records, const std::vector<E
         before = &event;
     }
     return entries;
+}
+
+std::string tellEvent(const Records& records, const Event& event) {
+    const Sentence sentence = rowOf(event.kind).sentence;
+    return sentence == nullptr ? std::string() : sentence({records, event});
 }
 
 std::vector<EventKind> toldKinds() {

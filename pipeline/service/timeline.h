@@ -46,6 +46,9 @@ struct Timeline {
 /// Tells events, which come in the order of their numbers. Steps that only lead on to the next one are not told.
 std::vector<TimelineEntry> tellStory(const Records& records, const std::vector<Event>& events);
 
+/// The sentence of one event, also of a step that only leads on; empty: its kind has none.
+std::string tellEvent(const Records& records, const Event& event);
+
 /// The kinds of event that have a sentence.
 std::vector<EventKind> toldKinds();
 

@@ -85,6 +85,8 @@ std::vector<WordInForce> wordsOf(const Records& records, std::int64_t project, T
     return all;
 }
 
+WordInForce tellHold(const Records& records, const Hold& hold) { return Teller(records).tell(hold); }
+
 std::vector<WordInForce> openApprovalsOf(const Records& records, std::int64_t project) {
     std::vector<WordInForce> all;
     const Teller teller(records);

@@ -10,6 +10,9 @@ namespace gradus {
 /// The halt, holds, pins and vetoes of a project that are in force at `now`, in the words of people.
 std::vector<WordInForce> wordsOf(const Records& records, std::int64_t project, Time now);
 
+/// A hold in the same words.
+WordInForce tellHold(const Records& records, const Hold& hold);
+
 /// Approvals that were neither taken back nor acted on; whether the rules still let them count is not asked.
 std::vector<WordInForce> openApprovalsOf(const Records& records, std::int64_t project);
 

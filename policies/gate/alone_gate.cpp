@@ -34,18 +34,7 @@ GateAnswer aloneGate(const GateInput& input) {
     const bool mayBring = std::find(kinds.begin(), kinds.end(), "person") != kinds.end();
     if (mayBring && promoter.kind == ActorKind::kPerson && !isMaker(input.facts, promoter))
         return open(Gate::kAlone, fmt::format("{} brings in what {} made", actorText(promoter), listText(names)), rule);
-    const std::string reason = fmt::format("{} may not come here alone", listText(names));
-    const Consent consent = consentTo(input, {});
-    if (consent.isEnough) {
-        GateAnswer answer = open(Gate::kAlone, fmt::format("{}; {} consented", reason, listText(consent.people)), rule);
-        answer.next = consent.lapses;
-        return answer;
-    }
-    GateAnswer answer = closed(Gate::kAlone, reason, rule);
-    answer.since = input.facts.openedAt;
-    answer.unblock = {whoMayConsent({})};
-    answer.needsPerson = true;
-    return answer;
+    return consentGate(input, Gate::kAlone, fmt::format("{} may not come here alone", listText(names)), rule);
 }
 
 }  // namespace gradus

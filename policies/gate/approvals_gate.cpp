@@ -19,9 +19,11 @@ ConsentDemand demandOf(const Value& entry) {
 }
 
 std::string shortage(const ConsentDemand& demand, const Consent& consent) {
+    std::string who = listText(consent.people);
+    if (!consent.isEnough && !consent.expired.empty())
+        who += (who.empty() ? "" : "; ") + ("expired: " + listText(consent.expired));
     return fmt::format("{} of {} approvals{}{}", consent.people.size(), demand.count,
-                       demand.role.empty() ? "" : " of the role " + demand.role,
-                       consent.people.empty() ? "" : " (" + listText(consent.people) + ")");
+                       demand.role.empty() ? "" : " of the role " + demand.role, inBrackets(who));
 }
 
 }  // namespace
@@ -37,6 +39,8 @@ GateAnswer approvalsGate(const GateInput& input) {
         const ConsentDemand demand = demandOf(entry);
         const Consent consent = consentTo(input, demand);
         std::string& reason = consent.isEnough ? passed.reason : shut.reason;
+        for (GateAnswer* answer : {&shut, &passed})
+            answer->uses.insert(answer->uses.end(), consent.uses.begin(), consent.uses.end());
         reason += (reason.empty() ? "" : "; ") + shortage(demand, consent);
         if (consent.isEnough) {
             if (!passed.next || consent.lapses < passed.next) passed.next = consent.lapses;

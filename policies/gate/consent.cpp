@@ -18,12 +18,16 @@ bool isSponsor(const Facts& facts, const Actor& actor) {
     return std::any_of(makers.begin(), makers.end(), [&](const Maker& maker) { return maker.sponsor == actor; });
 }
 
-bool meets(const GateInput& input, const ConsentDemand& demand, const ApprovalFact& approval) {
+/// Whatever its age.
+bool suits(const GateInput& input, const ConsentDemand& demand, const ApprovalFact& approval) {
     if (!whyItDoesNotCount(input.facts, approval).empty()) return false;
-    if (input.now >= approval.at + demand.expires) return false;
     if (!demand.role.empty() && !contains(approval.roles, demand.role)) return false;
     if (demand.notSponsor && isSponsor(input.facts, approval.by)) return false;
     return !(demand.notPromoter && approval.by == input.facts.promoter);
+}
+
+std::string expiredText(const Consent& consent) {
+    return consent.expired.empty() ? std::string() : fmt::format(" (expired: {})", listText(consent.expired));
 }
 
 std::string whyOtherSubject(const Facts& facts, const Subject& subject) {
@@ -58,17 +62,20 @@ std::string whyItDoesNotCount(const Facts& facts, const ApprovalFact& approval) 
 }
 
 Consent consentTo(const GateInput& input, const ConsentDemand& demand) {
+    Consent consent;
     std::map<std::string, Time> lapses;  // of each person's latest
     for (const ApprovalFact& approval : input.facts.approvals) {
-        if (!meets(input, demand, approval)) continue;
+        if (!suits(input, demand, approval)) continue;
+        const Time until = approval.at + demand.expires;
+        consent.uses.push_back({approval.id, until, input.now >= until});
         Time& lapse = lapses.try_emplace(approval.by.name, Time::min()).first->second;
-        lapse = std::max(lapse, approval.at + demand.expires);
+        lapse = std::max(lapse, until);
     }
-    Consent consent;
     std::vector<Time> latestFirst;
     for (const auto& [person, lapse] : lapses) {
-        consent.people.push_back(person);
-        latestFirst.push_back(lapse);
+        const bool counts = input.now < lapse;
+        (counts ? consent.people : consent.expired).push_back(person);
+        if (counts) latestFirst.push_back(lapse);
     }
     const auto needed = static_cast<std::size_t>(demand.count);
     consent.isEnough = latestFirst.size() >= needed;
@@ -85,19 +92,24 @@ std::string whoMayConsent(const ConsentDemand& demand) {
     return text;
 }
 
+GateAnswer consentGate(const GateInput& input, Gate gate, const std::string& reason, const std::string& rule,
+                       std::string_view asked) {
+    const Consent consent = consentTo(input, {});
+    GateAnswer answer = consent.isEnough
+                            ? open(gate, fmt::format("{}; {} consented", reason, listText(consent.people)), rule)
+                            : closed(gate, fmt::format("{}{}{}", reason, asked, expiredText(consent)), rule);
+    answer.uses = consent.uses;
+    answer.next = consent.lapses;
+    if (consent.isEnough) return answer;
+    answer.since = input.facts.openedAt;
+    answer.unblock = {whoMayConsent({})};
+    answer.needsPerson = true;
+    return answer;
+}
+
 GateAnswer personGate(const GateInput& input, Gate gate, const std::string& reason, const std::string& rule) {
     if (isByPeople(input.facts)) return open(gate, reason + "; people made and promote it", rule);
-    const Consent consent = consentTo(input, {});
-    if (!consent.isEnough) {
-        GateAnswer answer = closed(gate, reason + ": needs a person", rule);
-        answer.since = input.facts.openedAt;
-        answer.unblock = {whoMayConsent({})};
-        answer.needsPerson = true;
-        return answer;
-    }
-    GateAnswer answer = open(gate, fmt::format("{}; {} consented", reason, listText(consent.people)), rule);
-    answer.next = consent.lapses;
-    return answer;
+    return consentGate(input, gate, reason, rule, ": needs a person");
 }
 
 }  // namespace gradus

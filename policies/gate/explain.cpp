@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "policies/gate/gates.h"
 #include "policies/language/duration.h"
 
 namespace gradus {
@@ -21,13 +22,6 @@ constexpr std::array kStepTexts{
     Name<NextStep>{NextStep::kSupersede, "it ends: a later revision took its place"},
     Name<NextStep>{NextStep::kStale, "it ends: it no longer fits what the stage holds"},
 };
-
-/// "2026-03-06 15:00 UTC"; seconds matter to programs.
-std::string minuteText(Time time) {
-    std::string text = formatTime(time).substr(0, 16);
-    text[10] = ' ';
-    return text + " UTC";
-}
 
 /// At most two units: what is a month away is not told to the second.
 std::string roughly(Milliseconds duration) {
@@ -89,7 +83,8 @@ std::vector<std::string> explainLines(const Decision& decision, Time now, bool a
     }
     for (const ApprovalAnswer& approval : decision.approvals)
         if (!approval.counts)
-            lines.push_back(fmt::format("  approval {} does not count: it {}", approval.id, approval.why));
+            lines.push_back(fmt::format("  approval {} of {}, given {}, does not count: it {}", approval.id,
+                                        actorText(approval.by), minuteText(approval.at), approval.why));
     return lines;
 }
 
@@ -99,8 +94,11 @@ std::string explainJson(const Decision& decision) {
     Json approvals = Json::array();
     for (const ApprovalAnswer& approval : decision.approvals)
         approvals.push_back({{"id", approval.id},
+                             {"by", actorText(approval.by)},
+                             {"given", formatTime(approval.at)},
                              {"counts", approval.counts},
-                             {"why", approval.why.empty() ? Json() : Json(approval.why)}});
+                             {"why", approval.why.empty() ? Json() : Json(approval.why)},
+                             {"expired", timeJson(approval.expired)}});
     const Json whole{{"step", nameOf(kNextSteps, decision.step)},
                      {"asks", decision.asks()},
                      {"next", timeJson(decision.next)},

@@ -130,10 +130,12 @@ struct HaltFact {
     std::string reason;
 };
 
-/// The stage's target is neither before nor after: a rollback failed there.
+/// The stage's target is neither before nor after, or nobody knows which.
 struct StuckFact {
-    std::int64_t promotion = 0;
+    std::int64_t promotion = 0;  ///< that left it so
     Time at{};
+    std::optional<std::int64_t> undoes = {};  ///< what it was taking back; nothing: it was on its way in
+    std::string reason = {};
 };
 
 /// Another promotion of the same target.

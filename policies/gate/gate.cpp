@@ -1,5 +1,7 @@
 #include "policies/gate/gate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "policies/gate/consent.h"
@@ -69,6 +71,27 @@ std::optional<Time> earliest(const std::vector<GateAnswer>& gates) {
     return next;
 }
 
+/// When it ended at the last of the gates that it is a yes to; nothing: it helps at one, or none asks for it.
+std::optional<Time> expiryOf(std::int64_t approval, const std::vector<GateAnswer>& gates) {
+    std::optional<Time> latest;
+    for (const GateAnswer& gate : gates)
+        for (const ApprovalUse& use : gate.uses) {
+            if (use.approval != approval) continue;
+            if (!use.lapsed) return std::nullopt;
+            latest = std::max(latest.value_or(use.until), use.until);
+        }
+    return latest;
+}
+
+ApprovalAnswer answerTo(const ApprovalFact& approval, const GateInput& input, const std::vector<GateAnswer>& gates) {
+    ApprovalAnswer answer{.id = approval.id, .counts = true, .why = {}, .by = approval.by, .at = approval.at};
+    answer.why = whyItDoesNotCount(input.facts, approval);
+    if (answer.why.empty()) answer.expired = expiryOf(approval.id, gates);
+    if (answer.expired) answer.why = fmt::format("expired {}, and can be given again", minuteText(*answer.expired));
+    answer.counts = answer.why.empty();
+    return answer;
+}
+
 }  // namespace
 
 const GateAnswer& Decision::at(Gate gate) const {
@@ -86,10 +109,8 @@ Decision decide(const Facts& facts, const Stage& stage, const Pipeline& pipeline
         decision.gates.push_back(row.answer(input));
         applyOverride(input, decision.gates.back());
     }
-    for (const ApprovalFact& approval : facts.approvals) {
-        const std::string why = whyItDoesNotCount(facts, approval);
-        decision.approvals.push_back({approval.id, why.empty(), why});
-    }
+    for (const ApprovalFact& approval : facts.approvals)
+        decision.approvals.push_back(answerTo(approval, input, decision.gates));
     markAsked(decision);
     decision.step = stepOf(decision);
     decision.next = earliest(decision.gates);

@@ -82,6 +82,13 @@ inline constexpr std::array kNextSteps{
     Name<NextStep>{NextStep::kSupersede, "supersede"}, Name<NextStep>{NextStep::kStale, "stale"},
 };
 
+/// How far an approval helps at one gate.
+struct ApprovalUse {
+    std::int64_t approval = 0;
+    Time until{};         ///< when it counts no more there
+    bool lapsed = false;  ///< that is over
+};
+
 /// What one gate says, and all that somebody who waits at it needs to know.
 struct GateAnswer {
     Gate gate = Gate::kHalt;
@@ -96,6 +103,7 @@ struct GateAnswer {
     bool ask = false;                  ///< needsPerson, and nothing else is in the way: people should be asked now
     /// Of a closed one that says what to do instead of waiting.
     std::optional<NextStep> instead;
+    std::vector<ApprovalUse> uses;  ///< of the approvals that say yes to what it asks
 };
 
 /// What came of one approval.
@@ -103,6 +111,9 @@ struct ApprovalAnswer {
     std::int64_t id = 0;
     bool counts = false;
     std::string why;  ///< why it does not
+    Actor by;
+    Time at{};                    ///< when it was given
+    std::optional<Time> expired;  ///< when it ended, if that is why
 };
 
 struct Decision {

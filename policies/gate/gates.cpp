@@ -46,6 +46,12 @@ std::string listText(const std::vector<std::string>& names, std::size_t most) {
     return text;
 }
 
+std::string minuteText(Time time) {
+    std::string text = formatTime(time).substr(0, 16);
+    text[10] = ' ';
+    return text + " UTC";
+}
+
 std::string inBrackets(const std::string& reason) { return reason.empty() ? std::string() : " (" + reason + ")"; }
 
 }  // namespace gradus

@@ -47,6 +47,8 @@ std::string ruleOf(const GateInput& input, std::string_view key);
 std::string actorText(const Actor& actor);
 /// "a, b and 3 more"; `most` are named.
 std::string listText(const std::vector<std::string>& names, std::size_t most = 3);
+/// "2026-03-06 15:00 UTC"; seconds matter to programs.
+std::string minuteText(Time time);
 /// " (reason)", or nothing.
 std::string inBrackets(const std::string& reason);
 

@@ -4,11 +4,21 @@
 
 namespace gradus {
 
-/// The stage is wholly in one state: no rollback got stuck in it.
+namespace {
+
+std::string whatIsStuck(const StuckFact& stuck) {
+    return (stuck.undoes ? fmt::format("p{}, the rollback of p{},", stuck.promotion, *stuck.undoes)
+                         : fmt::format("p{}", stuck.promotion)) +
+           " got stuck here" + (stuck.reason.empty() ? "" : ": " + stuck.reason);
+}
+
+}  // namespace
+
+/// The stage is wholly in one state: nothing got stuck in it.
 GateAnswer quarantineGate(const GateInput& input) {
     const auto& stuck = input.facts.stuck;
     if (!stuck) return open(Gate::kQuarantine, "the stage is in a known state");
-    GateAnswer answer = closed(Gate::kQuarantine, fmt::format("the rollback of p{} got stuck here", stuck->promotion));
+    GateAnswer answer = closed(Gate::kQuarantine, whatIsStuck(*stuck));
     answer.since = stuck->at;
     answer.unblock = {"any person, by putting the target right"};
     return answer;

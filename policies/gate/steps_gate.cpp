@@ -45,17 +45,8 @@ GateAnswer stepsGate(const GateInput& input) {
     if (const OverrideFact* word = wordOf(input))
         return open(Gate::kSteps,
                     fmt::format("{}; {} consented{}", reason, actorText(word->by), inBrackets(word->reason)), where);
-    const Consent consent = consentTo(input, {});
-    if (consent.isEnough) {
-        GateAnswer answer =
-            open(Gate::kSteps, fmt::format("{}; {} consented", reason, listText(consent.people)), where);
-        answer.next = consent.lapses;
-        return answer;
-    }
-    GateAnswer answer = closed(Gate::kSteps, reason + ": needs a person", where);
-    answer.since = input.facts.openedAt;
-    answer.unblock = {whoMayConsent({}), "a person who promotes it with --irreversible REASON"};
-    answer.needsPerson = true;
+    GateAnswer answer = consentGate(input, Gate::kSteps, reason, where, ": needs a person");
+    if (answer.needsPerson) answer.unblock.emplace_back("a person who promotes it with --irreversible REASON");
     return answer;
 }
 

@@ -391,7 +391,7 @@ Section roleSection() {
             "Who may approve as what. A role that has no section is the system group of that name.",
             {
                 {.name = "members",
-                 .type = kTextList,
+                 .type = kPeople,
                  .documentation = "User names of the people who hold the role.",
                  .example = "[\"anna\", \"ben\"]"},
                 {.name = "groups",

@@ -15,6 +15,7 @@ enum class ValueType {
     kName,  ///< letters, digits, '-' and '_'
     kNameList,
     kTextList,
+    kPeople,  ///< names of people, each as the record would have it
     kBoolean,
     kCount,       ///< a whole number
     kCountList,   ///< one or several whole numbers

@@ -62,6 +62,7 @@ Json typeSchema(const KeyRow& row) {
         case ValueType::kNameList:
             return listOf(text(kNamePattern), row);
         case ValueType::kTextList:
+        case ValueType::kPeople:
         case ValueType::kGlobList:
         case ValueType::kPathList:
             return listOf(text(), row);

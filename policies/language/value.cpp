@@ -100,6 +100,7 @@ std::string valueText(const Value& value) {
             return value.text == "allow" ? "{ allow = " + joined(value.items) + " }" : tomlQuoted(value.text);
         case ValueType::kNameList:
         case ValueType::kTextList:
+        case ValueType::kPeople:
         case ValueType::kCountList:
         case ValueType::kChoiceList:
         case ValueType::kGlobList:

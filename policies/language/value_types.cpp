@@ -12,6 +12,7 @@
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
 #include "policies/language/text_rules.h"
+#include "store/model/actor_name.h"
 #include "store/model/destination.h"
 
 namespace gradus {
@@ -66,6 +67,7 @@ std::optional<Value> readTexts(const Reading& reading, TextRule rule) {
 
 std::optional<Value> readNames(const Reading& reading) { return readTexts(reading, nameProblem); }
 std::optional<Value> readTextList(const Reading& reading) { return readTexts(reading, plainProblem); }
+std::optional<Value> readPeople(const Reading& reading) { return readTexts(reading, actorNameProblem); }
 std::optional<Value> readGlobs(const Reading& reading) { return readTexts(reading, globProblem); }
 std::optional<Value> readEnvironment(const Reading& reading) { return readTexts(reading, environmentProblem); }
 
@@ -263,11 +265,12 @@ std::optional<Value> readTables(const Reading& reading) {
     return value;
 }
 
-constexpr std::array<ValueTypeInfo, 25> kTypes{{
+constexpr std::array<ValueTypeInfo, 26> kTypes{{
     {ValueType::kText, "a text", readText},
     {ValueType::kName, "a name", readName},
     {ValueType::kNameList, "a list of names", readNames},
     {ValueType::kTextList, "a list of texts", readTextList},
+    {ValueType::kPeople, "a list of people", readPeople},
     {ValueType::kBoolean, "true or false", readBoolean},
     {ValueType::kCount, "a whole number", readCount},
     {ValueType::kCountList, "a whole number or a list of them", readCounts},

@@ -60,6 +60,7 @@ enum class EventKind {
     kRaceEnded,
     kPromotionWatched,
     kStepMoved,
+    kPromotionAimed,
 };
 
 inline constexpr std::array kEventKinds{
@@ -107,6 +108,7 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kRaceEnded, "race.ended"},
     Name<EventKind>{EventKind::kPromotionWatched, "promotion.watched"},
     Name<EventKind>{EventKind::kStepMoved, "step.moved"},
+    Name<EventKind>{EventKind::kPromotionAimed, "promotion.aimed"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

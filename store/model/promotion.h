@@ -113,7 +113,8 @@ struct Promotion {
     std::optional<std::int64_t> undoes;  ///< the finished promotion it takes back
     Time openedAt{};
     Time movedAt{};
-    Moment opened;  ///< openedAt, as a deadline needs it
+    Moment opened;                    ///< openedAt, as a deadline needs it
+    std::optional<std::string> goal;  ///< the stage up to which somebody wants the change; nothing: nobody said
     // Known once it is about to touch its target:
     std::optional<std::string> target;
     std::optional<Digest> checkpoint;      ///< an object

@@ -228,6 +228,41 @@ TEST_F(StageRecords, WhatMachinesEndedIsCountedFromAMomentOn) {
     EXPECT_TRUE(store.records().machineEnds(climb.project, "production", S::kPromoted, begin).empty());
 }
 
+TEST_F(StageRecords, HowFarAPromotionIsWantedIsKept) {
+    std::int64_t id = 0;
+    ActorId other = 0;
+    store.write([&](Writer& w) {
+        id = w.openPromotion({.project = climb.project,
+                              .change = change,
+                              .stage = "staging",
+                              .rules = someDigest("rules"),
+                              .undoes = std::nullopt,
+                              .goal = "production"},
+                             climb.actor);
+        w.movePromotion({id, S::kQueued, S::kWaiting}, climb.actor);
+        other = w.actor({ActorKind::kPerson, "carl"});
+    });
+    EXPECT_EQ(store.records().promotion(id)->goal, "production");
+    const auto mover = store.records().movedBy(id);
+    store.write([&](Writer& w) { w.aimPromotion(id, "staging", other); });
+    EXPECT_EQ(store.records().promotion(id)->goal, "staging");
+    EXPECT_EQ(store.records().movedBy(id), mover) << "to want something is not to move it";
+    expectWhole();
+    EXPECT_EQ(store.records().promotion(id)->goal, "staging");
+}
+
+// A database of the schema before this one.
+TEST_F(StageRecords, WhatWaitedBeforeGoalsWereKeptHasNone) {
+    const std::int64_t id = open();
+    store.sql().script("alter table promotion drop column goal; pragma user_version = 13");
+    { const Store gone = std::move(store); }
+    store = sample.open();
+    ASSERT_TRUE(store.records().promotion(id));
+    EXPECT_EQ(store.records().promotion(id)->goal, std::nullopt);
+    EXPECT_EQ(store.check(), std::vector<std::string>{});
+    expectWhole();
+}
+
 TEST_F(StageRecords, CheckpointsAreKeptWhileTheyMayBeGoneBackTo) {
     promoted("one");
     EXPECT_EQ(store.records().checkpoints(), std::vector{someDigest("checkpoint")});

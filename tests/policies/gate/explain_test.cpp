@@ -61,7 +61,64 @@ TEST(Explain, NamesOverridesAndApprovalsThatDoNotCount) {
     const Lines lines = explainLines(decideHere(facts, ""), kNoon);
     ASSERT_EQ(lines.size(), 3U);
     EXPECT_TRUE(lines[1].ends_with("; overridden by dora (fire)")) << lines[1];
-    EXPECT_EQ(lines[2], "  approval 1 does not count: it comes from who made the change");
+    EXPECT_EQ(lines[2],
+              "  approval 1 of anna, given 2026-03-04 11:00 UTC, does not count: it comes from who made the change");
+}
+
+TEST(Explain, SaysWhoseApprovalExpiredAndWhen) {
+    Facts facts = readyFacts();
+    facts.approvals = {approvalOf(facts, "ben")};
+    facts.approvals[0].at = kNoon - std::chrono::hours(13);
+    const std::string rules = R"(approvals = [{ count = 1, expires = "12h" }])";
+    const Decision decision = decideHere(facts, rules);
+    const Lines lines = explainLines(decision, kNoon);
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[1], "  approvals        closed  0 of 1 approvals (expired: ben)  [gradus.toml:12:14]");
+    EXPECT_EQ(
+        lines[3],
+        "  approval 1 of ben, given 2026-03-03 23:00 UTC, does not count: it expired 2026-03-04 11:00 UTC, and can "
+        "be given again");
+    const auto json = nlohmann::json::parse(explainJson(decision));
+    EXPECT_EQ(json["approvals"][0]["counts"], false);
+    EXPECT_EQ(json["approvals"][0]["by"], "ben");
+    EXPECT_EQ(json["approvals"][0]["expired"], "2026-03-04T11:00:00.000Z");
+}
+
+TEST(Explain, AnApprovalThatHelpsAtOneGateCounts) {
+    Facts facts = readyFacts();
+    facts.change.makers = {{{ActorKind::kAgent, "fixer"}, std::nullopt}};
+    facts.promoter = {ActorKind::kAgent, "fixer"};
+    facts.approvals = {approvalOf(facts, "ben")};
+    facts.approvals[0].at = kNoon - std::chrono::hours(13);
+    // For who comes not alone a day is enough, for the entry it is not.
+    const Decision decision = decideHere(facts, R"(approvals = [{ count = 1, expires = "12h" }])");
+    EXPECT_EQ(decision.at(Gate::kAlone).state, GateState::kOpen);
+    EXPECT_EQ(decision.at(Gate::kApprovals).reason, "0 of 1 approvals (expired: ben)");
+    EXPECT_TRUE(decision.approvals[0].counts);
+    facts.approvals[0].at = kNoon - std::chrono::hours(25);
+    const Decision later = decideHere(facts, R"(approvals = [{ count = 1, expires = "12h" }])");
+    EXPECT_TRUE(later.at(Gate::kAlone).reason.ends_with(" (expired: ben)")) << later.at(Gate::kAlone).reason;
+    EXPECT_FALSE(later.approvals[0].counts);
+}
+
+TEST(Explain, ANewerYesOfTheSamePersonIsNoExpiredOne) {
+    Facts facts = readyFacts();
+    facts.approvals = {approvalOf(facts, "ben"), approvalOf(facts, "ben")};
+    facts.approvals[0].at = kNoon - std::chrono::hours(13);
+    facts.approvals[1].id = 2;
+    const Decision decision = decideHere(facts, R"(approvals = [{ count = 2, expires = "12h" }])");
+    EXPECT_EQ(decision.at(Gate::kApprovals).reason, "1 of 2 approvals (ben)");
+    EXPECT_FALSE(decision.approvals[0].counts);
+    EXPECT_TRUE(decision.approvals[1].counts);
+}
+
+TEST(Explain, SaysWhatGotStuck) {
+    Facts facts = readyFacts();
+    facts.stuck = StuckFact{20, kNoon, std::nullopt, "nothing was taken back: a person has to decide"};
+    EXPECT_EQ(decideHere(facts, "").at(Gate::kQuarantine).reason,
+              "p20 got stuck here: nothing was taken back: a person has to decide");
+    facts.stuck = StuckFact{20, kNoon, 18};
+    EXPECT_EQ(decideHere(facts, "").at(Gate::kQuarantine).reason, "p20, the rollback of p18, got stuck here");
 }
 
 TEST(Explain, TellsProgramsTheSame) {

@@ -166,6 +166,7 @@ Values wrongTypes(ValueType type) {
             break;
         case ValueType::kNameList:
         case ValueType::kTextList:
+        case ValueType::kPeople:
         case ValueType::kChoiceList:
         case ValueType::kGlobList:
         case ValueType::kPathList:
@@ -228,6 +229,8 @@ Values wrongElements(ValueType type) {
         case ValueType::kTextList:
         case ValueType::kPathList:
             return {"7", "true", "\"\"", "[]"};
+        case ValueType::kPeople:
+            return {"7", "true", "\"\"", "[]", "\"ben \"", "\"\\tben\""};
         case ValueType::kChoiceList:
             return {"7", "true", "\"zzz\"", "[]"};
         case ValueType::kGlobList:

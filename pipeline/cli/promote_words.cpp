@@ -1,0 +1,32 @@
+#include "pipeline/cli/promote_words.h"
+
+#include "store/model/error.h"
+
+namespace gradus {
+
+std::vector<std::string> stagesUpTo(const Engine& engine, const std::string& to) {
+    std::vector<std::string> names;
+    for (const Stage& stage : engine.project().pipeline.stages) {
+        names.push_back(stage.name);
+        if (stage.name == to) break;
+    }
+    return names;
+}
+
+std::string lastStage(const Engine& engine) { return engine.project().pipeline.stages.back().name; }
+
+std::string workTreeStage(const Engine& engine) {
+    for (const Stage& stage : engine.project().pipeline.stages)
+        if (stage.driver == "worktree") return stage.name;
+    throw Error(ErrorCode::kNotAllowed, "no stage of this pipeline is the work tree")
+        .hint("name the stage: gradus promote --to STAGE");
+}
+
+Result interruptedOr(Result result, const Interrupt& interrupt) {
+    // That a target was touched and is as it was says more than that somebody stopped it.
+    if (interrupt.signal() == 0 || result.exit == Exit::kOk || result.exit == Exit::kRestored) return result;
+    result.exit = interrupt.signal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
+    return result;
+}
+
+}  // namespace gradus

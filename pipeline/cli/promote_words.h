@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipeline/cli/context.h"
+#include "pipeline/cli/interrupt.h"
+#include "pipeline/cli/verb.h"
+#include "pipeline/engine/engine.h"
+
+namespace gradus {
+
+// What the verbs that bring changes up, take them back and tend to them share.
+
+inline const Option kDryRun{.name = "dry-run", .doc = "say what would happen, and do nothing"};
+
+/// All of them where there is no stage `to`.
+std::vector<std::string> stagesUpTo(const Engine& engine, const std::string& to);
+std::string lastStage(const Engine& engine);
+/// The stage that is the project's own work tree. Throws Error(kNotAllowed) where there is none.
+std::string workTreeStage(const Engine& engine);
+
+/// The result, with the exit code of whoever was stopped by a signal.
+Result interruptedOr(Result result, const Interrupt& interrupt);
+
+}  // namespace gradus

@@ -1,0 +1,33 @@
+#include "store/model/actor_name.h"
+
+#include <gtest/gtest.h>
+
+namespace gradus {
+namespace {
+
+TEST(ActorName, TakesWhatPeopleAndProgramsAreCalled) {
+    for (const char* name :
+         {"alice", "Ada Lovelace", "jos\u00e9", "build-7", "claude:opus", "\u5c71\u7530", "a@b.example"})
+        EXPECT_EQ(actorNameProblem(name), "") << name;
+}
+
+TEST(ActorName, RefusesADifferenceThatNobodySees) {
+    for (const char* name : {" alice",          "alice ",      "alice\t",     "\talice",     "ali\nce",
+                             "alice\r",         "alice\x01",   "alice\x7f",   "a  b",        "alice\u00a0",
+                             "ali\u200bce",     "alice\u2003", "alice\u202e", "alice\ufe0f", "alice\u3164",
+                             "alice\U000e0041", "alice\u2060", "jose\u0301",  "alice\xff",   ""})
+        EXPECT_NE(actorNameProblem(name), "") << name;
+    EXPECT_NE(actorNameProblem(std::string("ali\0ce", 6)), "");
+    EXPECT_NE(actorNameProblem(std::string(256, 'a')), "");
+}
+
+TEST(ActorName, SaysWhatIsWrongWithIt) {
+    EXPECT_EQ(actorNameProblem("alice "), "begins or ends with a space");
+    EXPECT_EQ(actorNameProblem("alice\t"), "holds \\t, which nobody sees");
+    EXPECT_EQ(actorNameProblem("ali\u200bce"), "holds \\u{200b}, which nobody sees");
+    EXPECT_EQ(actorNameProblem("jose\u0301"),
+              "holds the mark \\u{301}: write the letter that it belongs to as one character");
+}
+
+}  // namespace
+}  // namespace gradus
