@@ -289,7 +289,7 @@ TEST_P(FullRoom, ACommandThatRanIsNotLostWithTheRecordOfIt) {
     const std::string sandbox = made();
     ASSERT_EQ(exec(sandbox, "echo out").exit, 0);
     int ran = 0;
-    for (const std::uintmax_t left : {0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64}) {
+    for (const std::uintmax_t left : {0U, 4U, 8U, 12U, 16U, 20U, 24U, 28U, 32U, 40U, 48U, 64U}) {
         fs::remove(state / "filler");
         fill(left << 10);
         const Ended ended = exec(sandbox, "echo out; exit 5");
