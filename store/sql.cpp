@@ -52,8 +52,7 @@ void refuseWhatCannotBeOpened(const std::filesystem::path& path) {
 
 FullDisk::FullDisk(const std::string& path) : Error(ErrorCode::kInfrastructure, "no space left for {}", path) {
     std::move(*this).hint(
-        "nothing was changed; free some space (`gradus gc` deletes what Gradus no longer needs) and run the command "
-        "again");
+        "nothing was changed; free some space (`gradus sandbox rm`, `gradus gc`) and run the command again");
 }
 
 Sql::Sql(const std::filesystem::path& path, Mode mode) : path_(path) {

@@ -15,7 +15,7 @@ Json errorJson(const Problem& problem) {
 // Of what can happen wherever something is written.
 std::string usualCure(const std::string& message) {
     if (message.find(errnoText(ENOSPC)) == std::string::npos) return "";
-    return "free some space (`gradus gc` deletes what Gradus no longer needs) and run the command again";
+    return "free some space (`gradus sandbox rm`, `gradus gc`) and run the command again";
 }
 
 }  // namespace

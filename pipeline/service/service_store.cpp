@@ -45,6 +45,9 @@ std::unordered_set<Digest> liveObjects(const Records& records, const Objects& ob
     return live;
 }
 
+// One that was not made to its end holds nothing, and a full disk may be why: opening it would go on making it.
+bool isMade(const fs::path& objects) { return fs::exists(objects / "format"); }
+
 std::uintmax_t sizeOf(const fs::path& path) {
     std::error_code error;
     const auto size = fs::file_size(path, error);
@@ -114,7 +117,7 @@ StoreReport Service::checkStore() {
     StoreReport report;
     report.problems = store.check();
     report.counts = store.records().counts();
-    if (!fs::exists(state().objects())) return report;
+    if (!isMade(state().objects())) return report;
     const Objects all = objects();
     report.objects = all.check();
     for (const Digest& digest : store.records().referencedObjects())
@@ -151,7 +154,7 @@ void Service::rebuild() {
 }
 
 SweepReport Service::sweep(Milliseconds grace) {
-    if (writingIfThere() == nullptr || !fs::exists(state().objects())) return {};
+    if (writingIfThere() == nullptr || !isMade(state().objects())) return {};
     const Time now = around_.clock.now();
     Objects all = objects();
     const auto live = liveObjects(store_->records(), all);

@@ -134,7 +134,7 @@ void refuseFailed(const ServiceRequest& service, const ExecutionReport& report) 
     SetupError error({"service " + service.name, 0,
                       fmt::format("its `prepare` (e{}) failed: {}; {}. It sees nothing of the project but its `inputs`",
                                   report.execution.id, why, endOf(report))});
-    std::move(error).hint(fmt::format(
+    static_cast<Error&&>(error).hint(fmt::format(
         "correct `prepare` of [service.{}], or name the files it reads in its `inputs`; then `gradus trust`",
         service.name));
     throw error;

@@ -172,7 +172,7 @@ void Sandboxes::keepOrTell(Trial& trial, const TryRequest& request) {
         trial.keepAs(request.name, request.lifetime, Trial::Naming::kIfFree);
     } catch (const Error& e) {
         throw Error(e.code(), "the command ran, but what it changed could not be kept and is gone: {}", e.what())
-            .hint("once that is mended, run it again; on a full disk `gradus gc` may make room");
+            .hint("once that is mended, run it again; on a full disk `gradus sandbox rm` and `gradus gc` make room");
     }
 }
 

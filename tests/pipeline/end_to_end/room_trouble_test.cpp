@@ -251,12 +251,26 @@ TEST_P(FullRoom, CollectingDeletesBeforeItRecords) {
     running->stop(SIGKILL);
     fs::create_directories(state / "sandboxes/trash/l9.1.1.1");
     writeBytes(state / "sandboxes/trash/l9.1.1.1/big", std::string(4 * kMebibyte, 'x'));
+    fs::create_directories(state / "objects/00");
     fill();
     const Ended ended = gradus({"gc"});
     EXPECT_EQ(ended.exit, 0) << ended.err;
     EXPECT_TRUE(has(ended.out, "ended 1 sandbox")) << ended.out << ended.err;
     EXPECT_GT(room(), 3 * kMebibyte);
     EXPECT_EQ(gradusJson({"audit", "verify"})["data"]["kind"], "ok");
+}
+
+// Nothing is there to delete, and the objects were cut off when they were made.
+TEST_P(FullRoom, CollectingSaysWhatItCouldNotDoAndGoesOn) {
+    ASSERT_EQ(tried("true", {"--discard"}).exit, 0);
+    const auto running = startTry("echo up; sleep 100");
+    waitForUp(*running);
+    running->stop(SIGKILL);
+    fs::create_directories(state / "objects/00");
+    fill();
+    const Ended ended = gradus({"gc"});
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_TRUE(has(ended.err, "warning: no space left")) << ended.err;
 }
 
 TEST_P(FullRoom, WhatWasDiscardedIsInNobodysWay) {
@@ -275,7 +289,7 @@ TEST_P(FullRoom, ACommandThatRanIsNotLostWithTheRecordOfIt) {
     const std::string sandbox = made();
     ASSERT_EQ(exec(sandbox, "echo out").exit, 0);
     int ran = 0;
-    for (const std::uintmax_t left : {0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64}) {
+    for (const std::uintmax_t left : {0U, 4U, 8U, 12U, 16U, 20U, 24U, 28U, 32U, 40U, 48U, 64U}) {
         fs::remove(state / "filler");
         fill(left << 10);
         const Ended ended = exec(sandbox, "echo out; exit 5");
