@@ -278,8 +278,9 @@ Outcome ServicesAround::run(Sandbox& sandbox, Command command) {
     Outcome outcome = sandbox.run(room_->around(std::move(command), request_.services, inside_.around.environment));
     reports_ = room_->read(sandbox, request_.services);
     std::optional<SetupFailure> failure;
-    if (outcome.exitCode == kSetupFailed) failure = ServiceRoom::failure(reports_);
-    if (outcome.exitCode == 126 || outcome.exitCode == 127)
+    const int code = outcome.exitCode.value_or(0);
+    if (code == kSetupFailed) failure = ServiceRoom::failure(reports_);
+    if (code == 126 || code == 127)
         if (const auto error = room_->notExecuted(sandbox)) failure = SetupFailure{"exec", *error, program};
     if (failure) {
         outcome.verdict = Verdict::kSetupFailed;
