@@ -60,7 +60,7 @@ std::string checkLine(const CheckReport& report, const Paint& paint) {
 std::string outputsText(const StageReport& report) {
     if (report.outputs == 0) return {};
     const auto earlier = std::find_if(report.before.begin(), report.before.end(), [](const CheckReport& check) {
-        return check.builder() != nullptr && check.builder()->result.outputs;
+        return check.builder() && check.builder()->result.outputs;
     });
     if (earlier == report.before.end()) return fmt::format("    {} built\n", counted(report.outputs, "file"));
     return fmt::format("    {}, as {} built them\n", counted(report.outputs, "file"),

@@ -63,9 +63,12 @@ struct CheckReport {
     std::optional<EarlierProof> builtBy = {};  ///< it was run again, and what this one built stays
 
     /// What it built, now or then.
-    std::optional<Digest> outputs() const { return builder() ? builder()->result.outputs : answer.outputs; }
+    std::optional<Digest> outputs() const {
+        const auto& earlier = builder();
+        return earlier ? earlier->result.outputs : answer.outputs;
+    }
     /// The earlier run whose outputs count; nothing: its own do.
-    const EarlierProof* builder() const { return builtBy ? &*builtBy : reused ? &*reused : nullptr; }
+    const std::optional<EarlierProof>& builder() const { return builtBy ? builtBy : reused; }
     Digest fingerprint() const { return reused ? reused->result.evidence : evidence.fingerprint(); }
 };
 

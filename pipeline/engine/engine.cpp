@@ -337,7 +337,7 @@ std::optional<HeldTree> Engine::adopt(const std::string& name, const AdoptWish& 
     const auto driver = parts_.driver(stage, {});
     const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});
-    const auto held = takeForHeld(stage, *driver, wish);
+    auto held = takeForHeld(stage, *driver, wish);
     parts_.store.write([&](Writer& writer) {
         writer.adoptStage(project_.id, name, held ? std::optional(held->digest) : std::nullopt,
                           writer.actor(parts_.actor));
