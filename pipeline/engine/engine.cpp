@@ -73,6 +73,19 @@ void requireStanding(const Records& records, const StageState& holds, const Prom
 
 bool isParked(const Promotion& promotion) { return promotion.state == State::kWaiting; }
 
+// Whoever wants to say what a stage holds has looked at it: nobody may be half-way into it, then or since.
+void requireStill(const Records& records, std::int64_t project, const std::string& name, const StageState& seen) {
+    for (const Promotion& other : records.unfinished(project))
+        if (other.stage == name && other.checkpoint && isUnderWay(other.state))
+            throw Error(ErrorCode::kBusy, "{} stands at {} in {}", promotionHandle(other.id),
+                        nameOf(kPromotionStates, other.state), name)
+                .hint("gradus recover brings it to its end: on, or back; look again then");
+    const StageState now = records.stageState(project, name);
+    if (now.promotion != seen.promotion || now.tree != seen.tree || now.stuck != seen.stuck)
+        throw Error(ErrorCode::kBusy, "{} holds something else than when you looked", name)
+            .hint("gradus status says what; look again");
+}
+
 }  // namespace
 
 Engine::Engine(EngineProject project, EngineParts parts) : project_(std::move(project)), parts_(std::move(parts)) {}
@@ -322,7 +335,7 @@ std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& dri
         if (promotion.project != project_.id || promotion.stage != stage.name || !promotion.checkpoint)
             throw Error(ErrorCode::kNotFound, "{} has brought nothing into {}", promotionHandle(promotion.id),
                         stage.name)
-                .hint(fmt::format("`gradus timeline {}` shows what came and went", stage.name));
+                .hint(fmt::format("`gradus audit timeline {}` shows what came and went", stage.name));
         requireTargetOf(promotion, driver);
         return driver.vouchedFor(driver.treeAfter(readCheckpoint(parts_.objects, promotion)));
     }
@@ -334,9 +347,12 @@ std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& dri
 std::optional<HeldTree> Engine::adopt(const std::string& name, const AdoptWish& wish) {
     const Stage& stage = stageNamed(project_, name);
     requireMayAdopt(name, wish);
+    const StageState seen = parts_.store.records().stageState(project_.id, name);
+    requireStill(parts_.store.records(), project_.id, name, seen);
     const auto driver = parts_.driver(stage, {});
     const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});
+    requireStill(parts_.store.records(), project_.id, name, seen);
     auto held = takeForHeld(stage, *driver, wish);
     parts_.store.write([&](Writer& writer) {
         writer.adoptStage(project_.id, name, held ? std::optional(held->digest) : std::nullopt,

@@ -178,7 +178,7 @@ Promotion Service::promotionToTakeBack(const fs::path& directory, const std::str
         if (promotion.stage == named.stage && promotion.checkpoint) return promotion;
     throw Error(ErrorCode::kNotAllowed, "{} holds nothing{}", printable(named.stage),
                 holds.tree ? " that a promotion brought: there is nothing to go back to" : "")
-        .hint(fmt::format("`gradus timeline {}` shows what came and went", named.stage));
+        .hint(fmt::format("`gradus audit timeline {}` shows what came and went", named.stage));
 }
 
 std::optional<Promotion> Service::newestPromotion(std::int64_t change) {

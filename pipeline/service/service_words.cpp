@@ -26,6 +26,20 @@ std::optional<std::int64_t> idOf(const Spoken& what) {
     return what.change ? std::optional(what.change->id) : std::nullopt;
 }
 
+// A hold that ends sooner in the place of another one would lift it.
+void requireMayReplace(const Records& records, const Hold& hold, const Actor& by, Time now) {
+    if (by.kind == ActorKind::kPerson) return;
+    for (const Hold& other : records.words().holds(hold.project)) {
+        const bool stands = !other.until || *other.until > now;
+        if (other.stage != hold.stage || other.change != hold.change || !stands) continue;
+        const auto holder = records.actor(other.by);
+        if (holder == by) continue;
+        throw Error(ErrorCode::kNotAllowed, "it is held already, by {}: another hold would take the place of that one",
+                    holder ? fmt::format("{}:{}", nameOf(kActorKinds, holder->kind), holder->name) : "somebody else")
+            .hint("that one stands; only a person lifts or changes it");
+    }
+}
+
 }  // namespace
 
 WhoAmI Service::whoAmI(const fs::path& directory) {
@@ -84,8 +98,10 @@ Spoken Service::spokenOf(const fs::path& directory, const std::string& words, co
 void Service::hold(const fs::path& directory, const Spoken& what, const std::string& reason,
                    const std::optional<Time>& until) {
     const std::int64_t project = projectOf(directory);
+    const Hold hold{.project = project, .stage = what.stage, .change = idOf(what), .until = until, .reason = reason};
     say([&](WordWriter& words) {
-        words.hold({.project = project, .stage = what.stage, .change = idOf(what), .until = until, .reason = reason});
+        requireMayReplace(writing().records(), hold, caller(), around_.clock.now());
+        words.hold(hold);
     });
 }
 

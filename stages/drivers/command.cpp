@@ -94,13 +94,13 @@ HostCommand CommandDriver::prepared(const std::string& action, const std::vector
     return command;
 }
 
-std::optional<std::string> CommandDriver::status() const {
+CommandDriver::Status CommandDriver::askStatus() const {
     HostCommand command = prepared("status", {"GRADUS_STAGE=" + context_.stage.name});
-    if (command.arguments.empty()) return std::nullopt;
+    if (command.arguments.empty()) return {};
     command.isLook = true;
     const HostOutcome said = context_.run(command);
-    if (!said.succeeded()) return std::nullopt;
-    return trimmed(said.out.text()).substr(0, kMostStatus);
+    if (!said.succeeded()) return {.printed = std::nullopt, .fault = "it cannot tell: " + said.text()};
+    return {.printed = trimmed(said.out.text()).substr(0, kMostStatus), .fault = {}};
 }
 
 TargetRequest CommandDriver::requestOf(const CommandStep& step, bool isBack) const {
@@ -135,7 +135,9 @@ std::string CommandDriver::perform(const std::string& action, const TargetReques
 std::string CommandDriver::bring(const TargetRequest& request, std::string& log) {
     std::string failure = perform(request.isBack ? "rollback" : "apply", request, log);
     if (!failure.empty()) return failure;
-    const auto said = status();
+    // One that is there to be asked and cannot tell has not seen it arrive.
+    const auto [said, fault] = askStatus();
+    if (!fault.empty()) return "status: " + fault;
     const bool isNothing = request.now.tree.empty();
     if (said && (isNothing ? *said == request.before.digest : *said != request.now.digest))
         return fmt::format("status: it prints '{}', not '{}'", printable(*said), request.now.digest);

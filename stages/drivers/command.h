@@ -40,8 +40,12 @@ class CommandDriver final : public StageDriver {
     void tidy(const std::vector<Checkpoint>& needed) override;
 
   private:
-    /// What `status` prints; nothing if there is no such command, or if it cannot tell.
-    std::optional<std::string> status() const;
+    struct Status {
+        std::optional<std::string> printed;  ///< nothing if there is no such command, or if it cannot tell
+        std::string fault;                   ///< why it cannot
+    };
+    Status askStatus() const;
+    std::optional<std::string> status() const { return askStatus().printed; }
     std::optional<Conflict> foreignTree() const;
     std::string wordWanted() const;
     HostCommand prepared(const std::string& action, const std::vector<std::string>& told) const;

@@ -302,9 +302,11 @@ void Layers::stageNext(std::int64_t below, int memory) const {
 
 void Layers::placeMerged(std::int64_t host, std::int64_t layer) const { placeFrom(place(host) / "merged", layer); }
 
+// The mark goes with it: what stands in its place without one was begun by somebody else, and is not whole.
 void Layers::placeFrom(const fs::path& source, std::int64_t layer) const {
-    if (::rename(source.c_str(), place(layer).c_str()) != 0 && errno != ENOENT) fail("place", source);
-    if (flawOf(place(layer), true).empty() && !fs::exists(fs::symlink_status(place(layer) / "mark"))) finish(layer);
+    if (!fs::exists(fs::symlink_status(source))) return;
+    putWord(source / "mark", mark(layer));
+    if (::rename(source.c_str(), place(layer).c_str()) != 0) fail("place", source);
 }
 
 std::string Layers::flaw(std::int64_t layer) const {

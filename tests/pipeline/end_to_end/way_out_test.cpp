@@ -218,6 +218,28 @@ TEST_P(WayOut, WhatIsNotInTheCommitIsNamed) {
     EXPECT_EQ(shell("git status --short").out, " M lib/util.txt\n?? one.txt\n");
 }
 
+TEST_P(WayOut, NobodySaysWhatAStageHoldsWhileSomethingIsHalfWayIn) {
+    rules("\"local\", \"production\"", release("checks = [\"after\"]\n") + afterCheck("sleep 60"));
+    const auto running = startCommand({GRADUS_PROGRAM, "promote", changed("echo v2 > app.txt")});
+    awaitState("p2", "verifying");
+    running->stop(SIGKILL);
+    const Ended refused = gradus({"adopt", "production"});
+    EXPECT_EQ(refused.exit, 7) << refused.out << refused.err;
+    EXPECT_TRUE(has(refused.err, "in production")) << refused.err;
+    EXPECT_TRUE(has(refused.err, "gradus recover")) << refused.err;
+}
+
+TEST_P(WayOut, AHoldThatEndsSoonerTakesNoPersonsPlace) {
+    rules("\"local\"", "");
+    ASSERT_EQ(gradus({"hold", "local"}).exit, 0);
+    variables["GRADUS_ACTOR"] = "agent:fixer";
+    const Ended refused = gradus({"hold", "local", "--for", "1s"});
+    EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+    EXPECT_TRUE(has(refused.err, "held already, by person:")) << refused.err;
+    variables.erase("GRADUS_ACTOR");
+    EXPECT_EQ(gradus({"hold", "local", "--for", "1h"}).exit, 0) << "a person may";
+}
+
 TEST_P(WayOut, WhereOneCanLookNobodyVouches) {
     rules("\"local\", \"production\"", release());
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);

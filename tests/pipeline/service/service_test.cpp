@@ -135,12 +135,16 @@ TEST_F(ServiceTest, ListsEveryFileThatDiffers) {
               (std::vector<std::string>{".gradus/policies/gone.toml", ".gradus/policies/new.toml", "gradus.toml"}));
 }
 
-TEST_F(ServiceTest, KnowsAProjectWhosePathIsNotText) {
+TEST_F(ServiceTest, RefusesAProjectWhosePathIsNotText) {
     project = scratch / "caf\xe9";
     write("gradus.toml", kRules);
-    service().trust(project, kAlice);
-    EXPECT_EQ(service().rules(project).state, RulesState::kTrusted);
-    EXPECT_FALSE(service().trust(project, kAlice).recorded);
+    try {
+        service().trust(project, kAlice);
+        FAIL() << "its path would be another one when it is read again";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::kNotAllowed);
+        EXPECT_NE(std::string(e.what()).find("not UTF-8"), std::string::npos) << e.what();
+    }
 }
 
 TEST_F(ServiceTest, TrustsEachProjectByItself) {

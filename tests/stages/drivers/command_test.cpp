@@ -196,6 +196,20 @@ TEST_F(CommandStage, AnApplyThatDoesNothingIsNotBelieved) {
     EXPECT_TRUE(outcome.failure.starts_with("status: ")) << outcome.failure;
 }
 
+TEST_F(CommandStage, AStatusThatCannotTellHasNotSeenItArrive) {
+    fill();
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    broken_["status"] = 9;
+    const ApplyOutcome outcome = rig_.driver()->apply(checkpoint);
+    EXPECT_FALSE(outcome.applied);
+    EXPECT_EQ(outcome.failure, "status: it cannot tell: exit code 9");
+    EXPECT_EQ(rig_.driver()->rollback(checkpoint).problems,
+              std::vector<std::string>{"going back: status: it cannot tell: exit code 9"});
+    broken_.clear();
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
+    EXPECT_EQ(difference(target(), tree_), "");
+}
+
 TEST_F(CommandStage, WhatSomebodyElseBroughtThereIsNoticedAndKept) {
     fill();
     const Checkpoint checkpoint = rig_.driver()->checkpoint(change());

@@ -241,6 +241,17 @@ TEST_F(ReapTest, AnExecutionOfADeadOwnerInAKeptOneIsLost) {
     EXPECT_EQ(exec(kept.id, "cat README.md"), "hello\n");
 }
 
+TEST_F(ReapTest, ALayerThatWasBegunAndNotMadeIsMadeAnew) {
+    const SandboxRecord kept = createKept();
+    exec(kept.id, "echo x > f");
+    sandboxes().snapshot(kept.id, "one");
+    // As a crash leaves it between the directory and its look.
+    const fs::path layer = root() / "layers" / fmt::format("l{}", records().sandbox(kept.id)->layer);
+    ASSERT_TRUE(fs::remove(layer / "mark"));
+    fs::permissions(layer / "upper", fs::perms::none);
+    EXPECT_EQ(exec(kept.id, "cat f"), "x\n");
+}
+
 TEST_F(ReapTest, KilledAtAnyMomentEverythingIsWholeOrEnded) {
     std::mt19937 chance(20261116);
     const int rounds = std::getenv("GRADUS_LONG") != nullptr ? 300 : 15;
