@@ -44,6 +44,14 @@ Result rollBack(Service& service, Context& context, const Promotion& promotion) 
     }
     ClimbView view(context, {promotion.stage});
     Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
+    const Promotion now = *engine.find(promotion.id);
+    if (!isFinal(promotion.state) && now.state == PromotionState::kRolledBack) {
+        view.clear();
+        return {.data = {{"promotion", promotionJson(now, "")}},
+                .text = fmt::format("{} ({}) was half-way in, and is taken back out of {}\n", promotionHandle(now.id),
+                                    changeHandle(now.change), now.stage),
+                .next = {"gradus status"}};
+    }
     const StageReport report = engine.rollBack(promotion.id, view.progress(), interrupt.token(), undoWishOf(context));
     view.clear();
     Result result;
@@ -58,6 +66,23 @@ Result rollBack(Service& service, Context& context, const Promotion& promotion) 
     return interruptedOr(std::move(result), interrupt);
 }
 
+/// What was asked about again came in again without writing anything: all of it is one.
+Result rollBackWhole(Service& service, Context& context, Promotion promotion) {
+    Result result = rollBack(service, context, promotion);
+    while (!context.arguments.flag("dry-run") && result.exit == Exit::kOk && promotion.previous) {
+        const Engine& engine = service.engine(context.host.directory());
+        const auto below = engine.find(*promotion.previous);
+        if (!below || below->change != promotion.change || below->revision != promotion.revision ||
+            below->state != PromotionState::kPromoted)
+            break;
+        promotion = *below;
+        Result more = rollBack(service, context, promotion);
+        more.text = result.text + more.text;
+        result = std::move(more);
+    }
+    return result;
+}
+
 /// The newest promotion that is still in the work tree, of one change or of any.
 Result undo(Service& service, Context& context) {
     const std::string stage = workTreeStage(service.engine(context.host.directory()));
@@ -68,12 +93,12 @@ Result undo(Service& service, Context& context) {
         throw Error(ErrorCode::kNotAllowed, "{} is not in the work tree but in {}", promotionHandle(promotion.id),
                     promotion.stage)
             .hint(fmt::format("gradus rollback {}", promotionHandle(promotion.id)));
-    return rollBack(service, context, promotion);
+    return rollBackWhole(service, context, promotion);
 }
 
 Result rollback(Service& service, Context& context) {
-    return rollBack(service, context,
-                    service.promotionToTakeBack(context.host.directory(), *context.arguments.positional("STAGE")));
+    return rollBackWhole(service, context,
+                         service.promotionToTakeBack(context.host.directory(), *context.arguments.positional("STAGE")));
 }
 
 }  // namespace

@@ -121,10 +121,12 @@ Result adopt(Service& service, Context& context) {
     }
     const auto held = engine.adopt(stage, wish);
     if (!held)
-        return {.data = {{"stage", stage}, {"directory", nullptr}, {"tree", nullptr}},
-                .text = fmt::format("{} holds nothing from now on{}\n", printable(stage),
-                                    wish.nothing ? "" : ": what it held on record is not there any more"),
-                .next = {"gradus promote --to " + stage}};
+        return {
+            .data = {{"stage", stage}, {"directory", nullptr}, {"tree", nullptr}},
+            .text = fmt::format("{} holds nothing from now on{}\n", printable(stage),
+                                wish.nothing ? ": a promotion that fails is taken back to nothing, whatever is there"
+                                             : ": what it held on record is not there any more"),
+            .next = {"gradus promote --to " + stage}};
     return {.data = {{"stage", stage}, {"directory", held->directory.native()}, {"tree", held->digest.hex()}},
             .text = fmt::format("{} holds what is in {} from now on\n", printable(stage),
                                 printable(held->directory.native())),

@@ -43,6 +43,14 @@ bool isGone(const StageDriver& driver, const StageState& state) {
     }
 }
 
+/// Nobody drives it, and it has begun to touch its target.
+void requireNotHalfWay(const Promotion& promotion) {
+    if (!promotion.checkpoint || !isUnderWay(promotion.state)) return;
+    throw Error(ErrorCode::kBusy, "{} stands at {} in {}", promotionHandle(promotion.id),
+                nameOf(kPromotionStates, promotion.state), promotion.stage)
+        .hint("gradus recover brings it to its end: on, or back; look again then");
+}
+
 void requireStanding(const Records& records, const StageState& holds, const Promotion& promotion) {
     if (promotion.state == State::kStuck) {
         if (holds.stuck == promotion.id) return;
@@ -55,6 +63,7 @@ void requireStanding(const Records& records, const StageState& holds, const Prom
                     promotionHandle(promotion.id))
             .hint("promote the change again: gradus promote " + changeHandle(promotion.change));
     if (promotion.state == State::kVerifying || promotion.state == State::kSoaking) return;
+    requireNotHalfWay(promotion);
     if (promotion.state != State::kPromoted || !promotion.checkpoint)
         throw Error(ErrorCode::kNotAllowed, "{} is {}: there is nothing to take back", promotionHandle(promotion.id),
                     nameOf(kPromotionStates, promotion.state));
@@ -76,10 +85,7 @@ bool isParked(const Promotion& promotion) { return promotion.state == State::kWa
 // Whoever wants to say what a stage holds has looked at it: nobody may be half-way into it, then or since.
 void requireStill(const Records& records, std::int64_t project, const std::string& name, const StageState& seen) {
     for (const Promotion& other : records.unfinished(project))
-        if (other.stage == name && other.checkpoint && isUnderWay(other.state))
-            throw Error(ErrorCode::kBusy, "{} stands at {} in {}", promotionHandle(other.id),
-                        nameOf(kPromotionStates, other.state), name)
-                .hint("gradus recover brings it to its end: on, or back; look again then");
+        if (other.stage == name) requireNotHalfWay(other);
     const StageState now = records.stageState(project, name);
     if (now.promotion != seen.promotion || now.tree != seen.tree || now.stuck != seen.stuck)
         throw Error(ErrorCode::kBusy, "{} holds something else than when you looked", name)

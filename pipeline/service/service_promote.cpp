@@ -170,12 +170,10 @@ Promotion Service::promotionToTakeBack(const fs::path& directory, const std::str
     }
     if (words == "@") return named;
     const StageState holds = records.stageState(named.project, named.stage);
-    for (const Promotion& promotion : records.unfinished(named.project))
-        if (promotion.stage == named.stage && stands(promotion)) return promotion;
-    if (holds.stuck || holds.promotion) return named;
     // What is just coming in is what is meant.
     for (const Promotion& promotion : records.unfinished(named.project))
-        if (promotion.stage == named.stage && promotion.checkpoint) return promotion;
+        if (promotion.stage == named.stage && !promotion.undoes && promotion.checkpoint) return promotion;
+    if (holds.stuck || holds.promotion) return named;
     throw Error(ErrorCode::kNotAllowed, "{} holds nothing{}", printable(named.stage),
                 holds.tree ? " that a promotion brought: there is nothing to go back to" : "")
         .hint(fmt::format("`gradus audit timeline {}` shows what came and went", named.stage));

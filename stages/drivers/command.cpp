@@ -72,12 +72,14 @@ std::string CommandDriver::wordWanted() const {
         context_.stage.name);
 }
 
-// A word against what can be read does not count; that nothing of ours is there any more can always be said.
+// A word against what can be read does not count.
 std::optional<HeldTree> CommandDriver::vouchedFor(const std::optional<Digest>& tree) {
-    const auto said = tree ? status() : std::nullopt;
-    if (said && *said != tree->hex())
-        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints '{}', not '{}'", context_.stage.name,
-                    printable(*said), tree->hex())
+    const auto said = status();
+    const auto shown = said ? Digest::fromHex(*said) : std::nullopt;
+    const bool isAgainst = tree ? said && *said != tree->hex() : shown && copies_.keeps(*shown);
+    if (isAgainst)
+        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints '{}', not {}", context_.stage.name,
+                    printable(*said), tree ? "'" + tree->hex() + "'" : "nothing of it")
             .hint(fmt::format("gradus adopt {} takes what it prints", context_.stage.name));
     return copies_.takeKept(tree);
 }

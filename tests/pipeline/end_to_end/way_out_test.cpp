@@ -173,6 +173,7 @@ TEST_P(ShutTarget, AdoptTakesWhatStatusSays) {
     const Ended against = gradus({"adopt", "production", "--holds", "p2"});
     EXPECT_EQ(against.exit, 4) << against.out << against.err;
     EXPECT_TRUE(has(against.err, "`status` prints '" + now + "'")) << against.err;
+    EXPECT_EQ(gradus({"adopt", "production", "--holds", "nothing"}).exit, 4) << "it prints what it holds";
     const Json adopted = gradusJson({"adopt", "production"});
     EXPECT_EQ(adopted["data"]["tree"], now) << adopted.dump(2);
     EXPECT_TRUE(has(gradus({"audit", "timeline"}).out, "took what is in production for what it holds"));
@@ -187,7 +188,7 @@ TEST_P(ShutTarget, WhatStatusSaysMustBeATreeThatIsKept) {
     EXPECT_TRUE(has(refused.err, "--holds nothing")) << refused.err;
     const Ended nothing = gradus({"adopt", "production", "--holds", "nothing"});
     EXPECT_EQ(nothing.exit, 0) << nothing.out << nothing.err;
-    EXPECT_TRUE(has(nothing.out, "production holds nothing from now on\n")) << nothing.out;
+    EXPECT_TRUE(has(nothing.out, "production holds nothing from now on: a promotion that fails")) << nothing.out;
     expectOpen();
 }
 
@@ -227,6 +228,42 @@ TEST_P(WayOut, NobodySaysWhatAStageHoldsWhileSomethingIsHalfWayIn) {
     EXPECT_EQ(refused.exit, 7) << refused.out << refused.err;
     EXPECT_TRUE(has(refused.err, "in production")) << refused.err;
     EXPECT_TRUE(has(refused.err, "gradus recover")) << refused.err;
+}
+
+TEST_P(WayOut, WhatIsHalfWayInIsWhatAStageIsRolledBackFrom) {
+    outside("slow", "");
+    const std::string slow = (scratch / "outside/slow").native();
+    fs::remove(slow);
+    rules("\"local\", \"production\"",
+          release(fmt::format("activate = [\"sh\", \"-c\", \"while test -e '{}'; do sleep 0.1; done\"]\n", slow)));
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    const std::string next = changed("echo v3 > app.txt");
+    outside("slow", "");
+    const auto running = startCommand({GRADUS_PROGRAM, "promote", next});
+    awaitState("p4", "applying");
+    for (int i = 0; i < 200 && bytesOf(production / "current/app.txt") != "v3\n"; ++i) ::usleep(20'000);
+    running->stop(SIGKILL);
+    fs::remove(slow);
+    const Ended back = gradus({"rollback", "production"});
+    EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_TRUE(has(back.out, "p4 (c2) was half-way in, and is taken back out of production")) << back.out;
+    EXPECT_EQ(stateOf("p4"), "rolled-back");
+    EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n") << "the one before it stays";
+    expectWhole();
+}
+
+TEST_P(WayOut, WhatWasAskedAgainIsTakenOutAsOne) {
+    rules("\"local\", \"production\"", release());
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change}).exit, 0);
+    ASSERT_EQ(gradus({"promote", change, "--recheck"}).exit, 0);
+    const Ended back = gradus({"rollback", "production"});
+    EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_FALSE(fs::exists(production / "current")) << back.out;
+    const Ended undone = gradus({"undo"});
+    EXPECT_EQ(undone.exit, 0) << undone.out << undone.err;
+    EXPECT_EQ(bytesOf(project / "app.txt"), "v1\n");
+    expectWhole();
 }
 
 TEST_P(WayOut, AHoldThatEndsSoonerTakesNoPersonsPlace) {
