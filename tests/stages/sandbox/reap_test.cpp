@@ -248,7 +248,8 @@ TEST_F(ReapTest, ALayerThatWasBegunAndNotMadeIsMadeAnew) {
     // As a crash leaves it between the directory and its look.
     const fs::path layer = root() / "layers" / fmt::format("l{}", records().sandbox(kept.id)->layer);
     ASSERT_TRUE(fs::remove(layer / "mark"));
-    fs::permissions(layer / "upper", fs::perms::none);
+    fs::permissions(layer / "upper", fs::perms::owner_all);
+    ASSERT_EQ(::chown((layer / "upper").c_str(), ::geteuid(), ::getegid()), 0);
     EXPECT_EQ(exec(kept.id, "cat f"), "x\n");
 }
 
