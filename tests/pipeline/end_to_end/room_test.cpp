@@ -233,8 +233,8 @@ TEST_P(Room, AnUntrustedCommandSeesNothing) {
 TEST_P(Room, AnUntrustedCommandDoesNotSeeTheProjectWhereverItLies) {
     // Not where every sandbox has a place of its own.
     const std::filesystem::path elsewhere = "/opt/gradus-room-" + std::to_string(::getpid());
-    std::error_code error;
-    if (!std::filesystem::create_directory(elsewhere, error)) GTEST_SKIP() << "only root can write to /opt";
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can write to /opt";
+    ASSERT_TRUE(std::filesystem::create_directories(elsewhere));
     writeBytes(elsewhere / "secret", "hush\n");
     if (GetParam() == As::kOrdinaryUser) start({"chown", "-R", "41235", elsewhere.native()})->wait();
     const std::string secret = (elsewhere / "secret").native();

@@ -198,11 +198,8 @@ TEST_P(RoomTrouble, AnUntrustedCommandGetsNothingThatTheRulesGive) {
 }
 
 TEST_P(RoomTrouble, AUserThatIsAddedInACopyOfTheSystemHasAHome) {
-    if (GetParam() != As::kSelf || ::geteuid() != 0) GTEST_SKIP() << "others need more than root does";
-    if (::access("/usr/sbin/useradd", X_OK) != 0) GTEST_SKIP() << "useradd is not here";
-    const Ended ended =
-        tried("useradd -m gradustest && stat -c '%U %n' /home/gradustest; ls -A /home", {"--system", "--discard"});
-    EXPECT_EQ(ended.out, "gradustest /home/gradustest\ngradustest\n") << ended.err << "the homes out here stay hidden";
+    const Ended ended = tried("useradd -m gradustest && ls -A /home", {"--system", "--discard"});
+    EXPECT_EQ(ended.out, "gradustest\n") << ended.err << "the homes out here stay hidden";
     EXPECT_FALSE(fs::exists("/home/gradustest"));
 }
 
