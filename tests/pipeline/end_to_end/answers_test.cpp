@@ -35,12 +35,6 @@ class Answers : public ClimbingProgram {
         const Ended ended = gradus({"trust", "--yes"});
         ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
     }
-    Ended as(const std::string& actor, const test::Words& words) {
-        variables["GRADUS_ACTOR"] = actor;
-        Ended ended = gradus(words);
-        variables["GRADUS_ACTOR"] = "person:alice";
-        return ended;
-    }
     std::string promoted(const std::string& script) {
         std::string change = changed(script);
         const Ended ended = gradus({"promote", change});

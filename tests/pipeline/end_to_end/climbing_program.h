@@ -107,6 +107,16 @@ class ClimbingProgram : public SandboxProgramTest {
         return all;
     }
 
+    /// The program, called by somebody else.
+    Ended as(const std::string& actor, const Words& words) {
+        const std::string before = variables["GRADUS_ACTOR"];
+        variables["GRADUS_ACTOR"] = actor;
+        Ended ended = gradus(words);
+        variables["GRADUS_ACTOR"] = before;
+        if (before.empty()) variables.erase("GRADUS_ACTOR");
+        return ended;
+    }
+
     std::string stateOf(const std::string& promotion) {
         const Json json = gradusJson({"why", promotion});
         return json["ok"] == true ? json["data"]["promotion"]["state"].get<std::string>() : "";

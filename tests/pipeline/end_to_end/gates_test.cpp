@@ -34,14 +34,6 @@ class Gates : public ClimbingProgram {
         trusted(policy, rest);
         variables["GRADUS_ACTOR"] = "person:alice";
     }
-    Ended as(const std::string& actor, const test::Words& words) {
-        const std::string before = variables["GRADUS_ACTOR"];
-        variables["GRADUS_ACTOR"] = actor;
-        Ended ended = gradus(words);
-        variables["GRADUS_ACTOR"] = before;
-        if (before.empty()) variables.erase("GRADUS_ACTOR");
-        return ended;
-    }
     std::string inProduction() {
         return std::filesystem::exists(production / "current/app.txt") ? bytesOf(production / "current/app.txt") : "";
     }

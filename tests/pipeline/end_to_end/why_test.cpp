@@ -36,12 +36,6 @@ class Why : public ClimbingProgram {
         const Ended ended = gradus({"trust", "--yes"});
         ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
     }
-    Ended as(const std::string& actor, const test::Words& words) {
-        variables["GRADUS_ACTOR"] = actor;
-        Ended ended = gradus(words);
-        variables["GRADUS_ACTOR"] = "person:alice";
-        return ended;
-    }
     std::string why(const std::string& what) { return gradus({"why", what}).out; }
     /// The number of the newest event of a kind.
     std::string newest(const std::string& kind, const std::string& piece = {}) {
