@@ -49,7 +49,7 @@ TEST_P(AtATerminal, AShellHasOneOfItsOwnAndItsExitCodeIsPassedThrough) {
     EXPECT_TRUE(person->sees("three-0"));
     EXPECT_TRUE(person->sees("24 80"));
     person->resize(50, 132);
-    person->type("sleep 0.3; stty size\r");
+    person->type("for look in 1 2 3 4 5 6 7 8; do sleep 0.2; stty size; done\r");
     EXPECT_TRUE(person->sees("50 132"));
     person->type("exit 7\r");
     EXPECT_EQ(person->wait(), 7);
