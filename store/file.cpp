@@ -24,6 +24,7 @@ namespace {
 
 std::string_view fileTypeName(mode_t mode) {
     if (S_ISDIR(mode)) return "a directory";
+    if (S_ISLNK(mode)) return "a link";
     if (S_ISFIFO(mode)) return "a named pipe";
     if (S_ISSOCK(mode)) return "a socket";
     if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";

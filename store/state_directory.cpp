@@ -1,6 +1,7 @@
 #include "store/state_directory.h"
 
 #include <linux/magic.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -51,6 +52,16 @@ void refuseUntrusted(const fs::path& root) {
             .hint(std::string(kElsewhere));
 }
 
+// Root could write there, and its files would then be in the owner's way.
+void refuseAnothers(const fs::path& root, uid_t owner) {
+    if (::geteuid() != 0 || owner == 0) return;
+    const passwd* const entry = ::getpwuid(owner);
+    const std::string name = entry != nullptr ? entry->pw_name : "#" + std::to_string(owner);
+    throw Error(ErrorCode::kNotAllowed, "{} belongs to {}, and you are root: what root writes there {} could not use",
+                root.native(), name, name)
+        .hint("call it as its owner (sudo -u " + name + " gradus …), or set GRADUS_HOME to a directory of root's own");
+}
+
 }  // namespace
 
 std::optional<std::string_view> untrustedFileSystem(std::uint64_t magic) {
@@ -84,6 +95,7 @@ void prepareState(const StateDirectory& state) {
     if (!S_ISDIR(info.st_mode))
         throw Error(ErrorCode::kInfrastructure, "{} is not a directory", state.root.native())
             .hint("move it away, or set GRADUS_HOME to another path");
+    refuseAnothers(state.root, info.st_uid);
     refuseUntrusted(state.root);
     if (::access(state.root.c_str(), W_OK | X_OK) != 0)
         throw Error(ErrorCode::kInfrastructure, "{} cannot be written: {}", state.root.native(), errnoText(errno))

@@ -30,7 +30,7 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 StateDirectory locateState(const Environment& environment);
 
 /// Creates the directory where missing. Throws Error on a file system whose locks or syncs cannot be trusted (NFS,
-/// SMB, FAT), on a read-only one, or when something else is in the way.
+/// SMB, FAT), on a read-only one, for root where it belongs to another user, or when something else is in the way.
 void prepareState(const StateDirectory& state);
 
 /// By its number in statfs: the name of a file system whose locks or syncs cannot be trusted.

@@ -7,6 +7,7 @@
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/promote_words.h"
+#include "pipeline/cli/sandbox_words.h"
 #include "pipeline/cli/verbs.h"
 #include "pipeline/engine/ground.h"
 #include "policies/language/duration.h"
@@ -216,6 +217,11 @@ Result apply(Service& service, Context& context) {
     return bring(service, context, context.arguments.positional("CHANGE"), to);
 }
 
+// By its handle: `@` is the latest sandbox here, where a change is meant elsewhere.
+Result applySandbox(Service& service, Context& context) {
+    return applyNamed(service, context, sandboxHandle(namedSandbox(service, context).id));
+}
+
 Result retry(Service& service, Context& context) {
     const Interrupt interrupt(kLeftInTheMiddle);
     const Promotion promotion =
@@ -301,10 +307,11 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
         {.words = "sandbox apply",
          .group = Group::kTry,
          .summary = "write what a sandbox changed into the work tree",
-         .examples = {{"gradus sandbox apply s1", "the same as gradus apply s1"}},
-         .positionals = {{"CHANGE", "the sandbox"}},
+         .examples = {{"gradus sandbox apply s1", "the same as gradus apply s1"},
+                      {"gradus sandbox apply @", "the latest sandbox"}},
+         .positionals = {sandboxPlace()},
          .options = {kDryRun},
-         .handler = withService(open, apply)},
+         .handler = withService(open, applySandbox)},
         {.words = "retry",
          .group = Group::kPromote,
          .summary = "try a promotion again that did not get through",

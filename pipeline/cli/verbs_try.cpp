@@ -27,6 +27,8 @@ Afterwards afterwardsOf(const Context& context) {
     const bool keep = context.arguments.flag("keep");
     const bool discard = context.arguments.flag("discard");
     if (keep && discard) throw usageError("try", "--keep and --discard exclude each other");
+    if (discard && context.arguments.value("name"))
+        throw usageError("try", "what is discarded has no name: --name and --discard exclude each other");
     if (goesOn(context)) return keep ? Afterwards::kKeep : Afterwards::kKeepChanged;
     if (keep) return Afterwards::kKeep;
     if (discard) return Afterwards::kDiscard;
@@ -69,17 +71,16 @@ Result answer(Trial& trial, Context& context) {
     return result;
 }
 
-void distrusted(const Context& context, TryRequest& request) {
+void refuseWithUntrusted(const Context& context) {
     for (const char* option : {"keep", "apply", "promote"})
         if (context.arguments.flag(option))
             throw usageError("try", fmt::format("--untrusted discards everything, so --{} means nothing", option));
     if (context.arguments.flag("system"))
         throw usageError("try",
                          "in a copy of the system a command is root: --untrusted and --system exclude each other");
-    for (const char* option : {"name", "commit", "env"})
+    for (const char* option : {"name", "commit", "env", "service"})
         if (!context.arguments.values(option).empty())
             throw usageError("try", fmt::format("--untrusted shows nothing of yours, so --{} means nothing", option));
-    request.afterwards = Afterwards::kDiscard;
 }
 
 /// Of an untrusted command: what held, what it used, what it left.
@@ -105,16 +106,18 @@ Result runInside(Service& service, Context& context) {
     if (context.arguments.flag("system")) running.askForSystem();
     RunWords words = running.words();
     words.untrusted = context.arguments.flag("untrusted");
+    if (words.untrusted) refuseWithUntrusted(context);
     TryRequest request = service.attempted(context.host.directory(), words);
     request.commit = context.arguments.value("commit");
     request.name = context.arguments.value("name");
-    request.afterwards = request.name ? Afterwards::kKeep : afterwardsOf(context);
-    if (words.untrusted) distrusted(context, request);
+    request.afterwards = afterwardsOf(context);
+    if (request.name) request.afterwards = Afterwards::kKeep;
+    if (words.untrusted) request.afterwards = Afterwards::kDiscard;
     request.withIgnored = context.arguments.flag("with-ignored");
     Trial trial = service.sandboxes().attempt(request);
     running.finish(trial.report());
     const bool quiet = context.arguments.flag("quiet");
-    if (!context.json && words.untrusted) sayEverything(trial, context);
+    if (!context.json && words.untrusted && !quiet) sayEverything(trial, context);
     if (!context.json && !quiet) sayWhatChanged(trial, context);
     decide(trial, context, running.stop());
     if (!context.json && trial.kept()) context.progress.text((quiet ? "" : "kept as ") + sandboxHandle(*trial.kept()));

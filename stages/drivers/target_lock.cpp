@@ -110,7 +110,8 @@ void refuseForeign(const TargetClaim& found, const TargetClaim& wanted, const fs
                 "this target belongs to another store: {} (store {}, project {}, stage {}, last promotion p{})",
                 printable(found.state), printable(found.store), printable(found.project), printable(found.stage),
                 found.promotion)
-        .hint(fmt::format("promote through that store (GRADUS_HOME={}), or, if it is gone for good, remove {}",
+        .hint(fmt::format("promote through that store (GRADUS_HOME={}, as the user that it belongs to), or, if it is "
+                          "gone for good, remove {}",
                           printable(found.state), marker.native()));
 }
 

@@ -42,13 +42,17 @@ std::optional<std::uint64_t> Sandboxes::Inside::limitOf(const std::vector<LayerR
     return std::nullopt;
 }
 
+void Sandboxes::Inside::useStandingLimit(const HeldSandbox& held, Limits& limits) {
+    std::optional<Limit>& limit = limits[LimitName::kDisk];
+    if (const auto given = limitOf(held.chain); given && !limit) limit = Limit{*given, false};
+}
+
 std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, const CommandRequest& command,
                                                             Limits& limits) {
     std::optional<Limit>& limit = limits[LimitName::kDisk];
     const Layers& all = layers();
     const auto own = all.imageOf(held.record.layer);
-    const auto given = limitOf(held.chain);
-    if (!limit && !given && !own) return std::nullopt;
+    if (!limit && !own) return std::nullopt;
     if (!isMachineRoot()) {
         if (isDemanded(command))
             throw Error(ErrorCode::kNotAllowed,
@@ -57,13 +61,14 @@ std::optional<std::uint64_t> Sandboxes::Inside::boundLayers(HeldSandbox& held, c
                 .hint(
                     "call as root, or use `gradus try`, whose changes are in memory; without --require the limit is "
                     "watched");
+        if (limit && limit->value != limitOf(held.chain)) all.setLimit(held.record.layer, limit->value);
         return std::nullopt;
     }
     std::uint64_t below = 0;
     for (const LayerRecord& layer : held.chain)
         if (layer.id != held.record.layer) below += all.size(layer.id);
     const std::uint64_t bound = own ? below + fs::file_size(own->file) : 0;
-    if (!limit) limit = Limit{given.value_or(bound), false};
+    if (!limit) limit = Limit{bound, false};
     if (own && limit->value >= bound && limit->value - bound < kRounding) return below;
     const bool used = held.chain.front().used;
     if (used) below += all.size(held.record.layer);

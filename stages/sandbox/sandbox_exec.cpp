@@ -69,8 +69,9 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& want
     CommandRequest command = wanted;
     command.system = inside_->living(sandbox).system;
     const Confiner confiner = inside_->confinerFor(command);
-    Limits limits = insisted(command);
     HeldSandbox held = inside_->hold(sandbox, patience);
+    inside_->useStandingLimit(held, command.limits);
+    Limits limits = insisted(command);
     const std::optional<std::uint64_t> bound = inside_->boundLayers(held, command, limits);
     CloneRequest clone = inside_->cloneRequest(held.project.path, command);
     useLayers(inside_->layers(), held, inside_->groundOf(held), clone);

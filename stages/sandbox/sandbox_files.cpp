@@ -256,6 +256,11 @@ LayeredTree::Entry demanded(const LayeredTree& tree, const Names& names, std::in
     return std::move(*entry);
 }
 
+void refuseOwnState(const fs::path& path, const fs::path& state, const std::string& instead) {
+    if (!isWithin(fs::weakly_canonical(path.parent_path()) / path.filename(), fs::weakly_canonical(state))) return;
+    throw Error(ErrorCode::kNotAllowed, "{} is part of Gradus's own state", printable(path.native())).hint(instead);
+}
+
 }  // namespace
 
 /// A held sandbox, opened for files.
@@ -280,6 +285,11 @@ Sandboxes::Inside::OpenTree Sandboxes::Inside::openTree(const std::vector<LayerR
 Sandboxes::Inside::Files Sandboxes::Inside::files(std::int64_t sandbox, const CommandRequest& request,
                                                   Layers::Access access, const Patience& patience) {
     HeldSandbox held = hold(sandbox, patience);
+    if (access == Layers::Access::kWrite) {
+        Limits limits;
+        useStandingLimit(held, limits);
+        boundLayers(held, request, limits);
+    }
     CommandRequest atTheTop = request;
     atTheTop.directory.clear();
     const ClonePlan plan = planClone(cloneRequest(held.project.path, atTheTop));
@@ -338,9 +348,7 @@ CopyReport Sandboxes::put(std::int64_t sandbox, const fs::path& source, const fs
     if (name.empty()) throw Error(ErrorCode::kNotAllowed, "the whole file system is not copied");
     const FileDescriptor parent = openHosts(from.parent_path());
     const fs::path& state = inside_->around.state.root;
-    if (isWithin(fs::weakly_canonical(from.parent_path()) / name, fs::weakly_canonical(state)))
-        throw Error(ErrorCode::kNotAllowed, "{} is part of Gradus's own state", printable(from.native()))
-            .hint("files of a sandbox are copied with `gradus sandbox get`");
+    refuseOwnState(from, state, "files of a sandbox are copied with `gradus sandbox get`");
     Inspection(state).entry(parent.get(), name, from);
     const Inside::Files files = inside_->files(sandbox, request, Layers::Access::kWrite, patience);
     const Names names = inside_->placeFor(files, inside, name);
@@ -369,13 +377,16 @@ CopyReport Sandboxes::get(std::int64_t sandbox, const fs::path& inside, const fs
     fs::path to = fs::absolute(target).lexically_normal();
     if (fs::is_directory(fs::symlink_status(to))) to = to / names.back();
     if (!to.has_filename()) to = to.parent_path();
+    refuseOwnState(to, inside_->around.state.root, "name another place");
     const FileDescriptor parent = openHosts(to.parent_path());
     struct stat info {};
     const bool isThere = ::fstatat(parent.get(), to.filename().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
     const bool isFile = S_ISREG(entry.info.st_mode);
     if (isThere && !(replace && isFile && S_ISREG(info.st_mode)))
-        throw Error(ErrorCode::kNotAllowed, "{} is there already", printable(to.native()))
-            .hint(isFile ? "name another place, or replace a file with --force" : "name another place");
+        throw Error(ErrorCode::kNotAllowed, "{} is there already, {}", printable(to.native()),
+                    fileTypeName(info.st_mode))
+            .hint(isFile && S_ISREG(info.st_mode) ? "name another place, or replace it with --force"
+                                                  : "name another place: only a file takes a file's place");
     CopyReport report;
     const std::function<bool(const Names&)> isHidden = [&](const Names& path) { return files.covered.holds(path); };
     Taking taking(names, isHidden, report);

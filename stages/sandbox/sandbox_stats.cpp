@@ -123,9 +123,12 @@ SandboxStats Sandboxes::stats(std::int64_t sandbox) {
             return newest.empty() || newest.front().state != ExecutionState::kRunning ? std::nullopt
                                                                                       : std::optional(newest.front());
         });
-    if (!inside_->layers().isWhole(record.layer)) return stats;  // nothing was ever written to it
-    for (const FileDescriptor& upper : inside_->layers().open(record.layer, Layers::Access::kBeside).uppers())
-        stats.diskBytes += allocatedBelow(upper.get());
+    const auto chain = inside_->read([&](const Records& records) { return records.sandboxes().chain(record.layer); });
+    for (const LayerRecord& layer : chain) {
+        if (!inside_->layers().isWhole(layer.id)) continue;  // nothing was ever written to it
+        for (const FileDescriptor& upper : inside_->layers().open(layer.id, Layers::Access::kBeside).uppers())
+            stats.diskBytes += allocatedBelow(upper.get());
+    }
     return stats;
 }
 

@@ -240,11 +240,16 @@ std::int64_t Trial::keep(const std::optional<std::string>& name, std::optional<M
 }
 
 void Trial::moveToDisk() {
-    // It is there already, and must not be mounted any more when somebody else may use it.
-    if (onDisk_) return sandbox_->close();
     const Layers& layers = owner_->inside_->layers();
-    layers.makeFrom(record_.layer, sandbox_->upper(overlay_));
-    for (const auto& [index, target] : parts_) layers.makePart(record_.layer, target, sandbox_->upper(index));
+    if (onDisk_) {
+        // It is there already, and must not be mounted any more when somebody else may use it.
+        sandbox_->close();
+    } else {
+        layers.makeFrom(record_.layer, sandbox_->upper(overlay_));
+        for (const auto& [index, target] : parts_) layers.makePart(record_.layer, target, sandbox_->upper(index));
+    }
+    for (const LimitReport& limit : report_.execution.limits)
+        if (limit.name == LimitName::kDisk) layers.setLimit(record_.layer, limit.value);
 }
 
 // The copy is whole before the record says so. Until then it is a dead owner's leftover like any other.

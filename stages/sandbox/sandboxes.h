@@ -234,7 +234,7 @@ struct SandboxStats {
     std::uint64_t memoryBytes = 0;
     std::uint64_t processes = 0;
     std::uint64_t tasks = 0;
-    std::uint64_t diskBytes = 0;  ///< allocated, of what the sandbox changed since its last snapshot
+    std::uint64_t diskBytes = 0;  ///< allocated, of all that the sandbox changed, its snapshots included
 };
 
 /// What `gradus gc` did about sandboxes.

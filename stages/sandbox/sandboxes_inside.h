@@ -122,9 +122,11 @@ struct Sandboxes::Inside {
     Ground groundOf(const SandboxRecord& record, const ProjectIdentity& project, const std::vector<LayerRecord>& chain);
     Ground groundOf(const HeldSandbox& held) { return groundOf(held.record, held.project, held.chain); }
     MaterialisedCommit pinned(const std::filesystem::path& project, const std::string& commit) const;
+    /// Where no disk limit is among these: the one that was given to the sandbox last, which stays until another is.
+    void useStandingLimit(const HeldSandbox& held, Limits& limits);
     /// Puts the sandbox's own layer into an image where a disk limit is to be held, so that all of its layers together
-    /// stay within it; a limit that was given once stays until another is. Gives what the layers below it hold. Nothing
-    /// where no image can hold it: it is watched then, unless disk-limit is demanded, which throws Error.
+    /// stay within it. Gives what the layers below it hold. Nothing where no image can hold it: it is watched then,
+    /// unless disk-limit is demanded, which throws Error.
     std::optional<std::uint64_t> boundLayers(HeldSandbox& held, const CommandRequest& command, Limits& limits);
     /// The disk limit that was given to the sandbox last; nothing if none ever was.
     std::optional<std::uint64_t> limitOf(const std::vector<LayerRecord>& chain);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/magic.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
@@ -83,6 +84,19 @@ TEST(StateDirectoryTest, SaysWhenAFileIsInItsPlace) {
     EXPECT_EQ(std::string(error.what()), (scratch / "taken").native() + " is not a directory");
     EXPECT_NE(error.hint(), "");
     EXPECT_EQ(fs::file_size(scratch / "taken"), 4U);
+}
+
+TEST(StateDirectoryTest, OfAnotherUserIsRefusedToRoot) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root could write there";
+    const test::ScratchDirectory scratch;
+    const fs::path theirs = scratch / "theirs";
+    fs::create_directory(theirs);
+    ASSERT_EQ(::chown(theirs.c_str(), 41234, 41234), 0);
+    const Error error = refusal([&] { prepareState({theirs}); });
+    EXPECT_EQ(error.code(), ErrorCode::kNotAllowed);
+    EXPECT_NE(std::string(error.what()).find("belongs to #41234"), std::string::npos) << error.what();
+    EXPECT_NE(error.hint().find("sudo -u #41234"), std::string::npos) << error.hint();
+    EXPECT_TRUE(fs::is_empty(theirs));
 }
 
 TEST(StateDirectoryTest, SaysWhenALinkThereLeadsNowhere) {

@@ -152,6 +152,21 @@ TEST_P(DiskLimitTest, GivenOnceItStays) {
     expectNothingLeft();
 }
 
+TEST_P(DiskLimitTest, GivenToWhatIsKeptItStaysAsWell) {
+    ASSERT_EQ(tried("echo 1 > one", {"--disk", "5M", "--name", "kept"}).exit, 0);
+    const Json run = exec("kept", "head -c 20000000 /dev/zero > much");
+    EXPECT_EQ(run["verdict"], "limit") << run.dump(1);
+    EXPECT_EQ(diskOf(run)["value"], 5 * kMebibyte);
+    EXPECT_EQ(exec("kept", "cat one; rm -f much", {"--disk", isOrdinary() ? "64M" : "5M"})["stdout"], "1\n");
+    EXPECT_EQ(exec("kept", "true", {"--disk", "5M"})["verdict"], "ok");
+    const std::string fork = gradusJson({"sandbox", "fork", "kept"})["data"]["sandboxes"][0]["id"];
+    EXPECT_EQ(diskOf(exec(fork, "true"))["value"], 5 * kMebibyte);
+    const Ended demanded = gradus({"sandbox", "exec", fork, "--require", "disk-limit", "--", "echo", "ran"});
+    EXPECT_EQ(demanded.out, isOrdinary() ? "" : "ran\n") << demanded.err;
+    EXPECT_FALSE(has(demanded.err, "nothing says how much"));
+    expectNothingLeft();
+}
+
 TEST_P(DiskLimitTest, ManyTinyFilesMeetItToo) {
     GRADUS_CASES("FS20");
     if (isOrdinary()) GTEST_SKIP() << "only root's layers are bounded";
@@ -242,6 +257,10 @@ TEST_P(DiskLimitTest, WhatIsPutStaysWithinIt) {
     EXPECT_EQ(exec(sandbox, "cat kept")["stdout"], "mine\n") << "whole, or not at all";
     EXPECT_EQ(exec(sandbox, "true", {"--disk", "20M"})["verdict"], "ok");
     EXPECT_EQ(gradus({"sandbox", "put", sandbox, big.native(), "kept"}).exit, 0) << "as it was told";
+    // In a layer that has no image yet.
+    ASSERT_EQ(tried("echo 1 > one", {"--disk", "4M", "--name", "small"}).exit, 0);
+    EXPECT_EQ(gradus({"sandbox", "put", "small", big.native(), "one"}).exit, 6);
+    EXPECT_EQ(gradus({"sandbox", "get", "small", "one", "-"}).out, "1\n");
     expectNothingLeft();
 }
 
@@ -254,6 +273,9 @@ TEST_P(DiskLimitTest, StatsTellWhatTheSandboxHoldsAndNotItsImage) {
     EXPECT_LE(diskBytes(sandbox), 3'100'000U);
     EXPECT_EQ(exec(sandbox, "rm big")["verdict"], "ok");
     EXPECT_LE(diskBytes(sandbox), 8192U) << "an image keeps what was written to it";
+    EXPECT_EQ(exec(sandbox, "head -c 3000000 /dev/urandom > big")["verdict"], "ok");
+    EXPECT_EQ(gradus({"sandbox", "snapshot", sandbox, "one"}).exit, 0);
+    EXPECT_GE(diskBytes(sandbox), 3'000'000U) << "its snapshots are its own, too";
     expectNothingLeft();
 }
 

@@ -4,6 +4,7 @@
 namespace gradus {
 namespace {
 
+namespace fs = std::filesystem;
 using test::bytesOf;
 using test::ClimbingProgram;
 using test::Ended;
@@ -33,6 +34,22 @@ TEST_P(Landing, NewFilesAreAdditionsThoughSomebodyMadeAnotherOne) {
     EXPECT_EQ(bytesOf(project / "new"), "n\n");
     EXPECT_EQ(bytesOf(project / "d/e/f"), "f\n");
     EXPECT_EQ(bytesOf(project / "outside.txt"), "mine\n");
+}
+
+TEST_P(Landing, TheLatestSandboxIsMeantWhateverChangesThereAre) {
+    edit("change.txt", "mine\n");
+    ASSERT_EQ(gradus({"submit", "--worktree"}).exit, 0);
+    fs::remove(project / "change.txt");
+    sandboxWith("echo n > new");
+    expectApplied("@");
+    EXPECT_EQ(bytesOf(project / "new"), "n\n");
+    EXPECT_FALSE(fs::exists(project / "change.txt"));
+    const std::string other = sandboxWith("echo o > other");
+    sandboxWith("echo l > latest");
+    variables["GRADUS_SANDBOX"] = other;
+    EXPECT_EQ(gradus({"sandbox", "apply"}).exit, 0);
+    EXPECT_EQ(bytesOf(project / "other"), "o\n");
+    EXPECT_FALSE(fs::exists(project / "latest"));
 }
 
 TEST_P(Landing, NewFilesClimbThoughSomebodyMadeAnotherOne) {

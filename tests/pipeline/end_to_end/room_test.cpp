@@ -22,6 +22,9 @@ TEST_P(Room, QuietVerbsSayHandlesOnly) {
     const Ended kept = tried("echo x > new; echo out", {"-q"});
     EXPECT_EQ(kept.out, "out\n");
     EXPECT_EQ(kept.err, "s4\n");
+    const Ended both = tried("echo x > new", {"--name", "gone", "--discard"});
+    EXPECT_EQ(both.exit, 2);
+    EXPECT_TRUE(has(both.err, "--name and --discard exclude each other")) << both.err;
 }
 
 TEST_P(Room, TheVariableStandsInForTheSandboxAndInsideNamesIt) {
@@ -127,6 +130,13 @@ TEST_P(Room, GetReplacesOnlyWhenTold) {
     EXPECT_EQ(bytesOf(target), "mine\n");
     EXPECT_EQ(gradus({"sandbox", "get", sandbox, "-f", "f", target.native()}).exit, 0);
     EXPECT_EQ(bytesOf(target), "inside\n");
+    fs::create_symlink("f", target.parent_path() / "link");
+    const Ended link = gradus({"sandbox", "get", sandbox, "-f", "f", (target.parent_path() / "link").native()});
+    EXPECT_EQ(link.exit, 4);
+    EXPECT_TRUE(has(link.err, "is there already, a link")) << link.err;
+    EXPECT_FALSE(has(link.err, "--force")) << link.err;
+    EXPECT_EQ(gradus({"sandbox", "get", sandbox, "f", (state / "f").native()}).exit, 4) << "Gradus's own";
+    EXPECT_FALSE(fs::exists(state / "f"));
 }
 
 TEST_P(Room, WholeTreesGoInAndOut) {
@@ -226,6 +236,8 @@ TEST_P(Room, AnUntrustedCommandSeesNothing) {
     EXPECT_TRUE(has(gradus({"sandbox", "list"}).out, "no kept sandbox")) << "always discarded";
     EXPECT_EQ(fingerprint(), before);
     EXPECT_EQ(gradus({"try", "--untrusted", "--keep", "--", "true"}).exit, 2);
+    EXPECT_EQ(gradus({"try", "--untrusted", "--service", "db", "--", "true"}).exit, 2);
+    EXPECT_FALSE(has(gradus({"try", "--untrusted", "-q", "--", "true"}).err, "guarantees"));
     EXPECT_EQ(gradus({"try", "--untrusted", "--system", "--", "true"}).exit, 2);
     EXPECT_NE(gradus({"try", "--untrusted", "--network", "host", "--", "true"}).exit, 0);
 }
