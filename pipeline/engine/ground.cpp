@@ -1,5 +1,7 @@
 #include "pipeline/engine/ground.h"
 
+#include <algorithm>
+
 #include "store/audit_query.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -49,6 +51,17 @@ std::string holding(const Records& records, const StageState& state) {
                        promotionHandle(*state.promotion));
 }
 
+/// Only where the change did not merge without them: elsewhere nobody asked what its author had in between.
+EarlierStates statesFor(const std::vector<MergeConflict>& conflicts, EarlierStates states) {
+    const auto meet = [](const std::string& a, const std::string& b) {
+        return a == b || b.starts_with(a + "/") || a.starts_with(b + "/");
+    };
+    std::erase_if(states, [&](const auto& state) {
+        return std::ranges::none_of(conflicts, [&](const MergeConflict& one) { return meet(one.path, state.first); });
+    });
+    return states;
+}
+
 }  // namespace
 
 bool isWhatStands(const Records& records, const StageState& holds, std::int64_t promotion) {
@@ -69,7 +82,7 @@ MergeResult putOnto(const TreeReader& now, const EngineProject& project, const E
     const ChangeSet wanted = readChanges(parts.objects, change.changeSet);
     MergeResult merge = mergeOnto(wanted, now, parts.objects);
     if (merge.conflicts.empty()) return merge;
-    const EarlierStates states = earlierStates(project, parts, change);
+    const EarlierStates states = statesFor(merge.conflicts, earlierStates(project, parts, change));
     return states.empty() ? merge : mergeOnto(wanted, now, parts.objects, states);
 }
 

@@ -189,14 +189,14 @@ class Merger {
             refuse(MergeConflictKind::kBinary, change.path, "both sides edited it, and it is too large to be merged");
             return std::nullopt;
         }
-        std::string ancestor = objects_.readAll(change.before->digest, kMostMerged);
+        const std::string ancestor = objects_.readAll(change.before->digest, kMostMerged);
         const std::string ours = contentNow(change.path, now);
         const std::string theirs = objects_.readAll(change.after->digest, kMostMerged);
         if (isBinary(ancestor) || isBinary(ours) || isBinary(theirs)) {
             refuse(MergeConflictKind::kBinary, change.path, "both sides edited it, and it is not a text");
             return std::nullopt;
         }
-        const auto merged = mergeOverAny(change.path, std::move(ancestor), ours, theirs);
+        const auto merged = mergeOverAny(change.path, ancestor, ours, theirs);
         if (!merged) {
             refuse(MergeConflictKind::kContent, change.path, "both sides edited the same lines");
             return std::nullopt;
@@ -206,17 +206,21 @@ class Merger {
         return Entry{EntryType::kFile, now.mode, objects_.put(*merged), merged->size()};
     }
 
-    std::optional<std::string> mergeOverAny(const std::string& path, std::string ancestor, const std::string& ours,
-                                            const std::string& theirs) {
+    // Over an earlier state the change's own edits may count as there already while they are not: what comes of it must
+    // still hold all that the change wants of what it was made on.
+    std::optional<std::string> mergeOverAny(const std::string& path, const std::string& ancestor,
+                                            const std::string& ours, const std::string& theirs) {
         auto merged = mergeText(ancestor, ours, theirs);
         const auto known = earlier_.find(path);
-        if (known == earlier_.end()) return merged;
-        for (auto side = known->second.begin(); !merged && side != known->second.end(); ++side) {
-            if (!*side || (*side)->type != EntryType::kFile || !objects_.contains((*side)->digest)) continue;
-            ancestor = objects_.readAll((*side)->digest, kMostMerged);
-            if (!isBinary(ancestor)) merged = mergeText(ancestor, ours, theirs);
+        if (merged || known == earlier_.end()) return merged;
+        for (const Side& side : known->second) {
+            if (!side || side->type != EntryType::kFile || !objects_.contains(side->digest)) continue;
+            const std::string between = objects_.readAll(side->digest, kMostMerged);
+            if (isBinary(between)) continue;
+            merged = mergeText(between, ours, theirs);
+            if (merged && mergeText(ancestor, *merged, theirs) == merged) return merged;
         }
-        return merged;
+        return std::nullopt;
     }
 
     std::string contentNow(const std::string& path, const Entry& seen) {

@@ -74,6 +74,35 @@ TEST_P(PromoteAgain, AChangeOfSomebodyElseIsNotReplaced) {
     EXPECT_EQ(inProduction("app.txt"), "v2\n");
 }
 
+// A draft was submitted and never promoted, and somebody else edited the same line.
+TEST_P(PromoteAgain, ADraftIsNoReasonToLeaveHalfOfAChangeOut) {
+    edit("lines.txt", lines("one", "25"));
+    ASSERT_EQ(gradus({"submit", "--worktree", "--title", "draft"}).exit, 0);
+    edit("lines.txt", lines("one", "x"));
+    ASSERT_EQ(gradus({"submit", "--worktree", "--title", "final"}).exit, 0);
+    edit("lines.txt", lines("uno", "25"));
+    const Ended climb = gradus({"promote", "@"});
+    EXPECT_EQ(climb.exit, 1) << climb.out << climb.err;
+    EXPECT_TRUE(has(climb.out + climb.err, "lines.txt")) << climb.out << climb.err;
+    EXPECT_EQ(bytesOf(project / "lines.txt"), lines("uno", "25"));
+    EXPECT_FALSE(std::filesystem::exists(production / "current"));
+}
+
+// The earlier revision of a change is no more than that.
+TEST_P(PromoteAgain, ARevisionOnOtherGroundBringsNothingOfThatGround) {
+    ASSERT_EQ(gradus({"try", "--keep", "--name", "a", "--", "sed", "-i", "1s/.*/one/", "lines.txt"}).exit, 0);
+    ASSERT_EQ(gradus({"submit", "--from-sandbox", "a", "--title", "A"}).exit, 0);
+    edit("lines.txt", lines("1", "x"));
+    ASSERT_EQ(gradus({"rebase", "c1"}).exit, 0);
+    edit("lines.txt", lines("uno", "25"));
+    const Ended climb = gradus({"promote", "c1"});
+    EXPECT_EQ(climb.exit, 1) << climb.out << climb.err;
+    EXPECT_EQ(bytesOf(project / "lines.txt"), lines("uno", "25"));
+    edit("lines.txt", lines("1", "25"));
+    EXPECT_EQ(gradus({"promote", "c1", "--to", "local"}).exit, 0);
+    EXPECT_EQ(bytesOf(project / "lines.txt"), lines("one", "25"));
+}
+
 TEST_P(PromoteAgain, WhatIsNotThereAnyMoreComesInAgain) {
     edit("app.txt", "v2\n");
     ASSERT_EQ(gradus({"promote"}).exit, 0);

@@ -99,6 +99,16 @@ TEST_F(Merge, WhatItsAuthorHadInBetweenIsReplaced) {
     EXPECT_EQ(rig.text(result.merged.changes().at(2).after), "eins\ntwo\nthree\nfour\nfive\nsix\nseven\nEIGHT\n");
 }
 
+// A draft that nobody ever put there: over it, the change's first line would count as there and be lost.
+TEST_F(Merge, WhatTheChangeWantsIsNotLostOverADraftThatIsNotThere) {
+    rig.put("poem", "uno\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n");
+    const ChangeSet change({{"poem", rig.file(kPoem), rig.file("eins\ntwo\nthree\nfour\nfive\nsix\nseven\nacht\n")}});
+    const EarlierStates draft{{"poem", {rig.file("eins\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n")}}};
+    const MergeResult result = mergeOnto(change, rig.reader(), rig.objects, draft);
+    ASSERT_EQ(result.conflicts.size(), 1U);
+    EXPECT_EQ(result.conflicts.front().kind, MergeConflictKind::kContent);
+}
+
 TEST_F(Merge, MakesOneOfEditsToDifferentLines) {
     rig.put("poem", "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n");
     const MergeResult result =
