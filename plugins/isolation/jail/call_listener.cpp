@@ -160,6 +160,7 @@ void CallListener::judge(const seccomp_notif& notice) {
     const std::uint64_t place = notice.data.args[isConnect ? 1 : 4];
     caller.length = std::min<std::size_t>(notice.data.args[isConnect ? 2 : 5] & 0xffffffff, sizeof caller.address);
     const iovec ours{&caller.address, caller.length};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it is an address, though of another process.
     const iovec theirs{reinterpret_cast<void*>(place), caller.length};
     const ssize_t got = ::process_vm_readv(static_cast<pid_t>(notice.pid), &ours, 1, &theirs, 1, 0);
     // What cannot be read the kernel judges: it finds the same fault, or an address that leads nowhere.

@@ -47,7 +47,7 @@ class Walk {
         while (true) {
             const long got = directory < 0 ? 0 : ::syscall(SYS_getdents64, directory, entries, sizeof entries);
             if (got <= 0) return;
-            for (long at = 0; at < got;) {
+            for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
                 std::uint16_t length = 0;
                 std::memcpy(&length, entries + at + offsetof(dirent64, d_reclen), sizeof length);
                 const auto type = static_cast<unsigned char>(entries[at + offsetof(dirent64, d_type)]);
