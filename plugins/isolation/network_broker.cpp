@@ -91,8 +91,8 @@ class NetworkBroker::Loop {
           control_(std::move(control)),
           stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
           questions_(events_, std::move(resolver),
-                     [this](std::uint64_t key, NameQuestions::Result result, std::vector<NetworkAddress> found) {
-                         hearAnswer(key, result, std::move(found));
+                     [this](std::uint64_t key, NameQuestions::Result result, const std::vector<NetworkAddress>& found) {
+                         hearAnswer(key, result, found);
                      }),
           doors_(routes_.size()) {
         if (!stop_) throw Error(ErrorCode::kInfrastructure, "cannot wait for connections: {}", errnoText(errno));
@@ -250,7 +250,7 @@ class NetworkBroker::Loop {
         questions_.ask(key, routes_[route].host);
     }
 
-    void hearAnswer(std::uint64_t key, NameQuestions::Result result, std::vector<NetworkAddress> found) {
+    void hearAnswer(std::uint64_t key, NameQuestions::Result result, const std::vector<NetworkAddress>& found) {
         if (!dials_.contains(key)) return;
         if (result == NameQuestions::Result::kNoThread) return fail(key, EAGAIN);
         judge(key, found);
