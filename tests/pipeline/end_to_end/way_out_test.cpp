@@ -257,12 +257,31 @@ TEST_P(WayOut, WhatWasAskedAgainIsTakenOutAsOne) {
     const std::string change = changed("echo v2 > app.txt");
     ASSERT_EQ(gradus({"promote", change}).exit, 0);
     ASSERT_EQ(gradus({"promote", change, "--recheck"}).exit, 0);
-    const Ended back = gradus({"rollback", "production"});
+    const Json dry = gradusJson({"rollback", "production", "--dry-run"});
+    EXPECT_EQ(dry["data"]["taken_out"], Json({"p4", "p2"})) << dry.dump(2);
+    const Ended back = gradus({"rollback", "production", "--json"});
     EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_EQ(back.json()["data"]["taken_out"], Json({"p4", "p2"})) << back.out;
     EXPECT_FALSE(fs::exists(production / "current")) << back.out;
     const Ended undone = gradus({"undo"});
     EXPECT_EQ(undone.exit, 0) << undone.out << undone.err;
     EXPECT_EQ(bytesOf(project / "app.txt"), "v1\n");
+    expectWhole();
+}
+
+TEST_P(WayOut, TheMonitorTakesWhatWasAskedAgainOutAsOne) {
+    outside("well", "");
+    const fs::path well = scratch / "outside/well";
+    rules("\"local\", \"production\"", release("checks = [\"after\"]\nmonitor = \"24h\"\n") +
+                                           afterCheck("test -e '" + well.native() + "'") + "interval = \"1s\"\n");
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change}).exit, 0);
+    ASSERT_EQ(gradus({"promote", change, "--recheck"}).exit, 0);
+    fs::remove(well);
+    const Ended looked = gradus({"monitor", "production", "--for", "10s", "--json"});
+    EXPECT_EQ(looked.exit, 5) << looked.out << looked.err;
+    EXPECT_EQ(looked.json()["data"]["taken_back"][0]["taken_out"], Json({"p4", "p2"})) << looked.out;
+    EXPECT_FALSE(fs::exists(production / "current")) << looked.out;
     expectWhole();
 }
 
