@@ -29,13 +29,16 @@ void addWayOn(const StageReport& report, const Engine& engine, Result& result) {
 
 /// A whole command, as far as only a person knows more.
 std::string wayOutOf(const Engine& engine, std::int64_t stuck) {
+    const Promotion promotion = *engine.find(stuck);
     try {
-        engine.requireTakeable(*engine.find(stuck));
+        engine.requireTakeable(promotion);
     } catch (const Error& e) {
         if (!e.hint().empty()) return e.hint();
     }
-    return fmt::format("`gradus rollback {0}` tries to take it back again, then `gradus retry {0}` brings it in",
-                       promotionHandle(stuck));
+    const std::string id = promotionHandle(stuck);
+    const std::string again = fmt::format("`gradus rollback {}` tries to take it back again", id);
+    // What was to be taken out is nothing that somebody wants in.
+    return promotion.undoes ? again : fmt::format("{}, then `gradus retry {}` brings it in anew", again, id);
 }
 
 /// Stages that wait for their cause to be put right.
