@@ -48,9 +48,17 @@ void refuseWhatCannotBeOpened(const std::filesystem::path& path) {
             .hint("check the owner and mode of the file, or set GRADUS_HOME to another directory");
 }
 
+/// " (its disk has 0 bytes free of 67108864)".
+std::string freeText(const std::filesystem::path& path) {
+    std::error_code error;
+    const auto space = std::filesystem::space(path.parent_path(), error);
+    return error ? "" : fmt::format(" (its disk has {} bytes free of {})", space.available, space.capacity);
+}
+
 }  // namespace
 
-FullDisk::FullDisk(const std::string& path) : Error(ErrorCode::kInfrastructure, "no space left for {}", path) {
+FullDisk::FullDisk(const std::string& path)
+    : Error(ErrorCode::kInfrastructure, "no space left for {}{}", path, freeText(path)) {
     std::move(*this).hint(
         "nothing was changed; free some space (`gradus sandbox rm`, `gradus gc`) and run the command again");
 }

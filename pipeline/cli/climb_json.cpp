@@ -22,6 +22,18 @@ Json checkJson(const CheckReport& report, std::string_view phase) {
     return json;
 }
 
+// All that went out together, newest first.
+void addTakenOut(const StageReport& report, Json& json) {
+    const auto handle = [](const Promotion& promotion) {
+        return promotionHandle(promotion.undoes.value_or(promotion.id));
+    };
+    if (!report.promotion.undoes && report.promotion.state != PromotionState::kRolledBack) return;
+    json["taken_out"] = Json::array();
+    if (report.isOut()) json["taken_out"].push_back(handle(report.promotion));
+    for (const StageReport& more : report.also)
+        if (more.isOut()) json["taken_out"].push_back(handle(more.promotion));
+}
+
 }  // namespace
 
 Json stepJson(const StepRecord& step) {
@@ -97,7 +109,10 @@ Json stageReportJson(const StageReport& report) {
     if (report.gates) json["gates"] = decisionJson(*report.gates);
     json["missing"] = Json::array();
     for (const std::int64_t change : report.missing) json["missing"].push_back(changeHandle(change));
+    json["apart"] = Json::array();
+    for (const auto& path : report.apart) json["apart"].push_back(path.native());
     json["notes"] = report.notes;
+    addTakenOut(report, json);
     if (report.fault) {
         const Problem problem = *problemOf(report);
         json["fault"] = {{"code", problem.code}, {"message", report.fault->what()}, {"hint", problem.hint}};

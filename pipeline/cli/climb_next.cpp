@@ -46,8 +46,19 @@ Problem problemUnderWay(const StageReport& report) {
                                   isSwitched ? "was" : "may have been", problem.message);
     // What a fault of the machine says was not changed is the record alone.
     if (report.fault->code() == ErrorCode::kInfrastructure || problem.hint.empty())
-        problem.hint = "put that right, then `gradus recover` brings it to its end: on, or back";
+        problem.hint =
+            "put that right (on a full disk `gradus gc` and `gradus sandbox rm` make room), then `gradus recover` "
+            "brings it to its end: on, or back";
     return problem;
+}
+
+// A rebase puts it onto the project, and the stage holds something else there: it would be stale for ever.
+std::string wayOfOtherTree(const StageReport& report) {
+    return fmt::format(
+        "{0} holds something else there than the project, so a rebase does not help. Bring {1} into the project and "
+        "commit it, then make the change on top of that; or take out of {0} what should not be there: gradus rollback "
+        "{0}",
+        report.promotion.stage, report.apart.front().native());
 }
 
 std::string bringMissing(const StageReport& report) {
@@ -77,6 +88,7 @@ std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTr
         return {"git status", "gradus retry " + id};
     if (isAny(report, {ConflictKind::kForeign, ConflictKind::kShared, ConflictKind::kProtected}))
         return {"gradus show " + change, "gradus why " + id};
+    if (!report.apart.empty()) return {"gradus audit timeline " + report.promotion.stage, "gradus diff " + change};
     // Onto the work tree it was to be put just now.
     if (isWorkTree || !report.conflicts.empty()) return {"gradus diff " + change, "gradus retry " + id};
     return {"gradus rebase " + change, "gradus diff " + change};
@@ -141,6 +153,7 @@ std::optional<Problem> problemOf(const StageReport& report) {
     if (promotion.state == State::kStuck) problem.hint = wayOut(report);
     if (promotion.state == State::kRejected && isAny(report, {ConflictKind::kNoSpace}))
         problem.hint = fmt::format("free space there, then `gradus retry {}`", promotionHandle(promotion.id));
+    if (!report.apart.empty()) problem.hint = wayOfOtherTree(report);
     if (!report.missing.empty())
         problem.hint = fmt::format("promote {} first: {}", changeHandle(report.missing.front()), bringMissing(report));
     return problem;

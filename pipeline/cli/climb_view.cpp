@@ -150,6 +150,7 @@ std::string stageText(const StageReport& report, const Paint& paint) {
         for (const GateAnswer& gate : report.gates->gates)
             if (isWaitedFor(gate)) text += "    " + gateText(gate) + "\n";
     for (const std::string& note : report.notes) text += fmt::format("    note: {}\n", printable(note));
+    for (const StageReport& more : report.also) text += stageText(more, paint);
     return text;
 }
 

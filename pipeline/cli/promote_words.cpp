@@ -1,6 +1,9 @@
 #include "pipeline/cli/promote_words.h"
 
+#include <fmt/format.h>
+
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -20,6 +23,15 @@ std::string workTreeStage(const Engine& engine) {
         if (stage.driver == "worktree") return stage.name;
     throw Error(ErrorCode::kNotAllowed, "no stage of this pipeline is the work tree")
         .hint("name the stage: gradus promote --to STAGE");
+}
+
+std::string kindAndName(const Actor& actor) {
+    return fmt::format("{}:{}", nameOf(kActorKinds, actor.kind), printable(actor.name));
+}
+
+std::string promoterText(const Engine& engine, std::int64_t promotion) {
+    const auto actor = engine.promoterOf(promotion);
+    return actor ? kindAndName(*actor) : "somebody";
 }
 
 Result interruptedOr(Result result, const Interrupt& interrupt) {

@@ -20,6 +20,11 @@ std::string lastStage(const Engine& engine);
 /// The stage that is the project's own work tree. Throws Error(kNotAllowed) where there is none.
 std::string workTreeStage(const Engine& engine);
 
+/// "person:ada".
+std::string kindAndName(const Actor& actor);
+/// In whose name a promotion moved last, as text.
+std::string promoterText(const Engine& engine, std::int64_t promotion);
+
 /// The result, with the exit code of whoever was stopped by a signal.
 Result interruptedOr(Result result, const Interrupt& interrupt);
 

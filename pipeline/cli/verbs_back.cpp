@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "pipeline/cli/climb_view.h"
+#include "pipeline/cli/envelope.h"
 #include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
 #include "store/model/error.h"
@@ -29,58 +30,89 @@ std::vector<Option> undoOptions() {
         kDryRun};
 }
 
+/// "p4 (c1), and p2 with it".
+std::string handlesText(const Promotion& promotion, const std::vector<Promotion>& rest) {
+    std::string text = fmt::format("{} ({})", promotionHandle(promotion.id), changeHandle(promotion.change));
+    for (const Promotion& other : rest) text += fmt::format(", and {} with it", promotionHandle(other.id));
+    return text;
+}
+
+Result dryRollBack(Service& service, Context& context, const Promotion& promotion) {
+    const Engine& engine = service.engine(context.host.directory());
+    engine.requireTakeable(promotion, undoWishOf(context));
+    const std::vector<Promotion> rest = engine.goesWith(promotion);
+    Result result{.data = {{"promotion", promotionJson(promotion, "")}, {"steps", Json::array()}},
+                  .text = fmt::format("would take {} back out of {}\n", handlesText(promotion, rest), promotion.stage)};
+    result.data["taken_out"] = {promotionHandle(promotion.id)};
+    for (const Promotion& other : rest) result.data["taken_out"].push_back(promotionHandle(other.id));
+    for (const StepRecord& step : service.story(promotion.id).steps) {
+        result.data["steps"].push_back(stepJson(step));
+        result.text += stepText(step, context.paint);
+    }
+    return result;
+}
+
+/// The first that is still there says why.
+void addTrouble(const StageReport& report, Result& result) {
+    const StageReport* in = report.isOut() ? nullptr : &report;
+    for (const StageReport& more : report.also)
+        if (in == nullptr && !more.isOut()) in = &more;
+    if (in == nullptr) return;
+    result.exit = exitOf(*in);
+    result.problem = problemOf(*in);
+}
+
+/// What makes sense once it is out. A stage that was stuck is open again.
+std::vector<std::string> nextAfterBack(const Promotion& was, const Result& result) {
+    if (was.state != PromotionState::kStuck || was.undoes || result.exit != Exit::kOk) return {"gradus status"};
+    return {"gradus status", "gradus retry " + promotionHandle(was.id)};
+}
+
+Result rollBackNow(Engine& engine, Context& context, const Promotion& promotion, ClimbView& view,
+                   const Interrupt& interrupt) {
+    const StageReport report = engine.rollBack(promotion.id, view.progress(), interrupt.token(), undoWishOf(context));
+    view.clear();
+    Result result{.data = stageReportJson(report), .text = stageText(report, context.paint)};
+    addTrouble(report, result);
+    result.next = nextAfterBack(promotion, result);
+    return result;
+}
+
+/// Why what is half-way in cannot be brought to its end, so that it can be taken out neither.
+std::optional<Result> faultOf(Engine& engine, const Promotion& promotion, ClimbView& view, const Interrupt& interrupt) {
+    for (const Recovered& one : engine.recover(view.progress(), interrupt.token())) {
+        if (one.before.id != promotion.id || !one.fault) continue;
+        view.clear();
+        return Result{.exit = faceOf(one.fault->code()).exit,
+                      .data = stageReportJson(one.report),
+                      .next = nextAfter(one.report),
+                      .problem = problemOf(one.report)};
+    }
+    return std::nullopt;
+}
+
 Result rollBack(Service& service, Context& context, const Promotion& promotion) {
     const Interrupt interrupt(kLeftInTheMiddle);
-    if (context.arguments.flag("dry-run")) {
-        service.engine(context.host.directory()).requireTakeable(promotion, undoWishOf(context));
-        Result result{.data = {{"promotion", promotionJson(promotion, "")}, {"steps", Json::array()}},
-                      .text = fmt::format("would take {} ({}) back out of {}\n", promotionHandle(promotion.id),
-                                          changeHandle(promotion.change), promotion.stage)};
-        for (const StepRecord& step : service.story(promotion.id).steps) {
-            result.data["steps"].push_back(stepJson(step));
-            result.text += stepText(step, context.paint);
-        }
-        return result;
-    }
+    if (context.arguments.flag("dry-run")) return dryRollBack(service, context, promotion);
     ClimbView view(context, {promotion.stage});
     Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
     const Promotion now = *engine.find(promotion.id);
-    if (!isFinal(promotion.state) && now.state == PromotionState::kRolledBack) {
-        view.clear();
-        return {.data = {{"promotion", promotionJson(now, "")}},
-                .text = fmt::format("{} ({}) was half-way in, and is taken back out of {}\n", promotionHandle(now.id),
-                                    changeHandle(now.change), now.stage),
-                .next = {"gradus status"}};
-    }
-    const StageReport report = engine.rollBack(promotion.id, view.progress(), interrupt.token(), undoWishOf(context));
+    if (now.state == PromotionState::kApplying || now.state == PromotionState::kRollingBack)
+        if (const auto fault = faultOf(engine, now, view, interrupt)) return *fault;
+    if (isFinal(promotion.state) || now.state != PromotionState::kRolledBack)
+        return interruptedOr(rollBackNow(engine, context, now, view, interrupt), interrupt);
+    Result result{.data = {{"promotion", promotionJson(now, "")}, {"taken_out", {promotionHandle(now.id)}}},
+                  .text = fmt::format("{} ({}) was half-way in, and is taken back out of {}\n", promotionHandle(now.id),
+                                      changeHandle(now.change), now.stage),
+                  .next = {"gradus status"}};
     view.clear();
-    Result result;
-    result.data = stageReportJson(report);
-    result.text = stageText(report, context.paint);
-    const bool back = report.succeeded() || report.promotion.state == PromotionState::kRolledBack;
-    if (!back) {
-        result.exit = exitOf(report);
-        result.problem = problemOf(report);
-    }
-    result.next = {"gradus status"};
-    return interruptedOr(std::move(result), interrupt);
-}
-
-/// What was asked about again came in again without writing anything: all of it is one.
-Result rollBackWhole(Service& service, Context& context, Promotion promotion) {
-    Result result = rollBack(service, context, promotion);
-    while (!context.arguments.flag("dry-run") && result.exit == Exit::kOk && promotion.previous) {
-        const Engine& engine = service.engine(context.host.directory());
-        const auto below = engine.find(*promotion.previous);
-        if (!below || below->change != promotion.change || below->revision != promotion.revision ||
-            below->state != PromotionState::kPromoted)
-            break;
-        promotion = *below;
-        Result more = rollBack(service, context, promotion);
+    if (const auto rest = engine.goesWith(now); !rest.empty()) {
+        Result more = rollBackNow(engine, context, rest.front(), view, interrupt);
         more.text = result.text + more.text;
+        more.data["taken_out"].insert(more.data["taken_out"].begin(), promotionHandle(now.id));
         result = std::move(more);
     }
-    return result;
+    return interruptedOr(std::move(result), interrupt);
 }
 
 /// The newest promotion that is still in the work tree, of one change or of any.
@@ -93,12 +125,12 @@ Result undo(Service& service, Context& context) {
         throw Error(ErrorCode::kNotAllowed, "{} is not in the work tree but in {}", promotionHandle(promotion.id),
                     promotion.stage)
             .hint(fmt::format("gradus rollback {}", promotionHandle(promotion.id)));
-    return rollBackWhole(service, context, promotion);
+    return rollBack(service, context, promotion);
 }
 
 Result rollback(Service& service, Context& context) {
-    return rollBackWhole(service, context,
-                         service.promotionToTakeBack(context.host.directory(), *context.arguments.positional("STAGE")));
+    return rollBack(service, context,
+                    service.promotionToTakeBack(context.host.directory(), *context.arguments.positional("STAGE")));
 }
 
 }  // namespace

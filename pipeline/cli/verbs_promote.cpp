@@ -26,9 +26,31 @@ std::vector<std::string_view> gateNames() {
     return names;
 }
 
+/// How far it goes, and who said so; nothing to tell a caller who named the stage, or of whom nothing waits.
+std::string goalText(const Goal& goal, const Actor& caller) {
+    if (!goal.waiting || !goal.by) return {};
+    const std::string id = promotionHandle(goal.waiting->id);
+    if (*goal.by == caller) return fmt::format("as far as {}, as you asked when {} began to wait\n", goal.stage, id);
+    const std::string wanted = goal.waiting->goal.value_or(goal.waiting->stage);
+    std::string text = fmt::format("as far as {}, where {} waits for {}", goal.stage, id, kindAndName(*goal.by));
+    if (wanted != goal.stage)
+        text += fmt::format(", who wants it in {0}; you may, too: gradus promote {1} --to {0}", printable(wanted),
+                            changeHandle(goal.waiting->change));
+    return text + "\n";
+}
+
+/// Of what waits: who will have it go on, and where to.
+void addGoalInForce(const Promotion& promotion, const Engine& engine, Result& result) {
+    if (promotion.state != PromotionState::kWaiting || !promotion.goal) return;
+    const std::string by = promoterText(engine, promotion.id);
+    result.data["promotion"]["goal_by"] = by;
+    result.text += fmt::format("    goes on as far as {} once it may, as {} asked\n", printable(*promotion.goal), by);
+}
+
 Result climbResult(const Climb& climb, const std::string& to, const Engine& engine, const Context& context) {
     Result result;
     result.data = climbJson(climb);
+    result.data["goal"] = to;
     for (const StageReport& report : climb.others)
         result.text +=
             fmt::format("before it, {}:\n", changeHandle(report.promotion.change)) + stageText(report, context.paint);
@@ -37,6 +59,7 @@ Result climbResult(const Climb& climb, const std::string& to, const Engine& engi
     const StageReport& last = climb.stages.back();
     result.exit = exitOf(last);
     result.problem = problemOf(last);
+    addGoalInForce(last.promotion, engine, result);
     const Stage* const stage = engine.project().pipeline.findStage(last.promotion.stage);
     result.next = nextAfter(last, stage != nullptr && stage->driver == "worktree", to);
     return result;
@@ -172,14 +195,19 @@ std::optional<Problem> rebased(Service& service, Context& context, Change& chang
         .hint = "gradus rebase " + changeHandle(change.id)};
 }
 
-Result bring(Service& service, Context& context, const std::optional<std::string>& what, const std::string& to) {
+/// Without `to`: as far as the caller asked for himself, whatever others want.
+Result bring(Service& service, Context& context, const std::optional<std::string>& what,
+             const std::optional<std::string>& to) {
     const Interrupt interrupt(kLeftInTheMiddle);
     wishOf(context);
     const auto& options = context.arguments.verb().options;
     const bool canDryRun = std::ranges::find(options, kDryRun.name, &Option::name) != options.end();
     const bool dry = canDryRun && context.arguments.flag("dry-run");
-    if (dry && !what) return drySubmission(service, context, {.worktree = true}, to);
-    if (dry && !namesChange(*what)) return drySubmission(service, context, {.sandbox = *what}, to);
+    if (dry && !(what && namesChange(*what))) {
+        const std::string last = to ? *to : lastStage(service.engine(context.host.directory()));
+        return drySubmission(service, context, what ? ChangeSource{.sandbox = *what} : ChangeSource{.worktree = true},
+                             last);
+    }
     const bool canTitle = std::ranges::find(options, "title", &Option::name) != options.end();
     Change change = service.changeToPromote(context.host.directory(), what,
                                             canTitle ? context.arguments.value("title") : std::nullopt);
@@ -187,21 +215,15 @@ Result bring(Service& service, Context& context, const std::optional<std::string
         return {.exit = Exit::kFailed,
                 .data = {{"change", {{"id", changeHandle(change.id)}}}},
                 .problem = std::move(problem)};
-    return dry ? dryRun(service, context, change, to) : climb(service, context, change, to, interrupt);
-}
-
-/// Where what waits of it was to go; the last stage, where nothing does.
-std::string wantedStage(Service& service, const Context& context, const std::optional<std::string>& what) {
-    const Engine& engine = service.engine(context.host.directory());
-    if (!what || !namesChange(*what)) return lastStage(engine);
-    const Change change = service.viewChange(context.host.directory(), *what).change;
-    return engine.goalOf(change.id).value_or(lastStage(engine));
+    const Goal goal = to ? Goal{.stage = *to} : service.engine(context.host.directory()).goalFor(change.id);
+    Result result =
+        dry ? dryRun(service, context, change, goal.stage) : climb(service, context, change, goal.stage, interrupt);
+    result.text = goalText(goal, service.caller()) + result.text;
+    return result;
 }
 
 Result promote(Service& service, Context& context) {
-    const auto what = context.arguments.positional("CHANGE");
-    const auto to = context.arguments.value("to");
-    return bring(service, context, what, to ? *to : wantedStage(service, context, what));
+    return bring(service, context, context.arguments.positional("CHANGE"), context.arguments.value("to"));
 }
 
 /// What would happen on the way up. Submits nothing: without a name it is about the newest change.
@@ -230,11 +252,13 @@ Result retry(Service& service, Context& context) {
         throw Error(ErrorCode::kNotAllowed, "{} was promoted: there is nothing to try again",
                     promotionHandle(promotion.id));
     const Change change = service.changeToPromote(context.host.directory(), changeHandle(promotion.change));
-    // What waits is no attempt that ended: it goes on to where it was to go.
-    const bool waits = promotion.state == PromotionState::kWaiting && promotion.goal;
-    const std::string to = waits ? *promotion.goal : promotion.stage;
-    if (context.arguments.flag("dry-run")) return dryRun(service, context, change, to);
-    return climb(service, context, change, to, interrupt);
+    // What waits is no attempt that ended: it goes on as far as whoever calls asked for.
+    const bool waits = promotion.state == PromotionState::kWaiting;
+    const Goal goal = waits ? service.engine(context.host.directory()).goalFor(change.id) : Goal{promotion.stage};
+    if (context.arguments.flag("dry-run")) return dryRun(service, context, change, goal.stage);
+    Result result = climb(service, context, change, goal.stage, interrupt);
+    result.text = goalText(goal, service.caller()) + result.text;
+    return result;
 }
 
 }  // namespace
@@ -244,7 +268,7 @@ Result applyNamed(Service& service, Context& context, const std::string& what) {
 }
 
 Result promoteNamed(Service& service, Context& context, const std::string& what, const std::optional<std::string>& to) {
-    return bring(service, context, what, to ? *to : lastStage(service.engine(context.host.directory())));
+    return bring(service, context, what, to);
 }
 
 void requireStage(Service& service, const Context& context, const std::optional<std::string>& to) {
@@ -271,7 +295,7 @@ std::vector<Verb> promoteVerbs(const OpenService& open) {
          .options = {{.name = "to",
                       .value = "STAGE",
                       .doc = "the last stage to enter",
-                      .fallback = "where what waits was to go; else the last one"},
+                      .fallback = "as far as you asked before; of what waits for another, that stage; else the last"},
                      {.name = "title", .value = "TEXT", .doc = "of the change that is submitted on the way"},
                      {.name = "wait", .doc = "wait for what opens by itself: a window, others at the target"},
                      {.name = "for", .value = "DURATION", .doc = "with --wait: how long at most", .fallback = "1h"},

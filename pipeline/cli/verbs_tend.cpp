@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/envelope.h"
@@ -17,17 +19,38 @@ namespace {
 void addWayOn(const StageReport& report, const Engine& engine, Result& result) {
     const std::string goal = report.promotion.goal.value_or(lastStage(engine));
     if (!report.succeeded() || report.promotion.undoes || report.promotion.stage == goal) return;
+    if (engine.project().pipeline.findStage(goal) == nullptr) {
+        result.text += fmt::format("{} was to go on to '{}', which the rules do not have any more: it stays in {}\n",
+                                   changeHandle(report.promotion.change), printable(goal), report.promotion.stage);
+        return;
+    }
     result.next.push_back(fmt::format("gradus promote {} --to {}", changeHandle(report.promotion.change), goal));
 }
 
+/// A whole command, as far as only a person knows more.
+std::string wayOutOf(const Engine& engine, std::int64_t stuck) {
+    const Promotion promotion = *engine.find(stuck);
+    try {
+        engine.requireTakeable(promotion);
+    } catch (const Error& e) {
+        if (!e.hint().empty()) return e.hint();
+    }
+    const std::string id = promotionHandle(stuck);
+    const std::string again = fmt::format("`gradus rollback {}` tries to take it back again", id);
+    // What was to be taken out is nothing that somebody wants in.
+    return promotion.undoes ? again : fmt::format("{}, then `gradus retry {}` brings it in anew", again, id);
+}
+
 /// Stages that wait for their cause to be put right.
-std::string stuckText(Service& service, const Context& context) {
-    std::string text;
-    for (const StageStatus& stage : service.status(context.host.directory()).stages)
-        if (stage.holds.stuck)
-            text += fmt::format("{} is stuck: `gradus rollback {}` tries to take it back again\n",
-                                printable(stage.stage), promotionHandle(*stage.holds.stuck));
-    return text;
+void addStuck(Service& service, const Context& context, Result& result) {
+    result.data["stuck"] = Json::array();
+    for (const StageStatus& stage : service.status(context.host.directory()).stages) {
+        if (!stage.holds.stuck) continue;
+        const std::string way = wayOutOf(service.engine(context.host.directory()), *stage.holds.stuck);
+        result.data["stuck"].push_back(
+            {{"stage", stage.stage}, {"promotion", promotionHandle(*stage.holds.stuck)}, {"way_out", way}});
+        result.text += fmt::format("{} is stuck: {}\n", printable(stage.stage), way);
+    }
 }
 
 Result recover(Service& service, Context& context) {
@@ -80,7 +103,11 @@ Result recover(Service& service, Context& context) {
             result.problem = problemOf(one.report);
         }
     }
-    if (all.empty()) result.text = "nothing to recover\n" + stuckText(service, context) + result.text;
+    if (all.empty()) {
+        const std::string rest = std::exchange(result.text, "nothing to recover\n");
+        addStuck(service, context, result);
+        result.text += rest;
+    }
     return interruptedOr(std::move(result), interrupt);
 }
 

@@ -12,6 +12,7 @@
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/event_view.h"
 #include "pipeline/cli/interrupt.h"
+#include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
 #include "pipeline/engine/check_answer.h"
 #include "pipeline/service/execution_story.h"
@@ -146,8 +147,13 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
     }
     result.next = {"gradus logs " + promotionHandle(promotion.id), "gradus show " + changeHandle(promotion.change)};
     if (promotion.state != PromotionState::kWaiting) return;
+    const Engine& engine = service.engine(context.host.directory());
     if (promotion.goal && *promotion.goal != promotion.stage)
-        result.text += fmt::format("  on its way to {}\n", printable(*promotion.goal));
+        result.text += fmt::format("  on its way to {}, as {} asked{}\n", printable(*promotion.goal),
+                                   promoterText(engine, promotion.id),
+                                   engine.project().pipeline.findStage(*promotion.goal) == nullptr
+                                       ? ": the rules do not have that stage any more"
+                                       : "");
     addGates(service, context, promotion.change, promotion.stage, result);
 }
 

@@ -91,21 +91,9 @@ void Drive::take(std::int64_t promotion) {
 void Drive::open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps,
                  const std::optional<Hold>& hold) {
     try {
-        parts_.store.write([&](Writer& writer) {
-            if (entering_) refuseIfFull(writer);
-            const ActorId actor = writer.actor(parts_.actor);
-            report_.promotion.id =
-                writer.openPromotion({project_.id, footing.change.id, footing.change.revision, stage_.name,
-                                      project_.rules, undoes, parts_.clock.moment(), goal_},
-                                     actor);
-            report_.promotion.state = State::kQueued;
-            report_.promotion.goal = goal_;
-            // Taken before the row can be seen: from its first instant on it has a driver.
-            take(report_.promotion.id);
-            if (replaced_) supersede(writer, actor, footing);
-            walk(writer, actor, steps);
-            if (hold) WordWriter(writer, actor, parts_.uid).hold(*hold);
-        });
+        // Going back is possible on a full disk, too.
+        parts_.store.write([&](Writer& writer) { openIn(writer, footing, undoes, steps, hold); },
+                           undoes ? Store::Urgency::kVital : Store::Urgency::kRoutine);
     } catch (...) {
         report_.promotion = {};
         driving_.reset();
@@ -113,6 +101,24 @@ void Drive::open(const Footing& footing, const std::optional<std::int64_t>& undo
     }
     if (replacedLock_) tellReplaced();
     arrive(steps);
+}
+
+void Drive::openIn(Writer& writer, const Footing& footing, const std::optional<std::int64_t>& undoes,
+                   const std::vector<Step>& steps, const std::optional<Hold>& hold) {
+    if (entering_) refuseIfFull(writer);
+    const ActorId actor = writer.actor(parts_.actor);
+    report_.promotion.id = writer.openPromotion({project_.id, footing.change.id, footing.change.revision, stage_.name,
+                                                 project_.rules, undoes, parts_.clock.moment(), goal_},
+                                                actor);
+    report_.promotion.state = State::kQueued;
+    report_.promotion.goal = goal_;
+    // Taken before the row can be seen: from its first instant on it has a driver. A write that is tried again may get
+    // another number.
+    driving_.reset();
+    take(report_.promotion.id);
+    if (replaced_) supersede(writer, actor, footing);
+    walk(writer, actor, steps);
+    if (hold) WordWriter(writer, actor, parts_.uid).hold(*hold);
 }
 
 void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) const {

@@ -118,6 +118,8 @@ class Drive {
     Seed seedOf(const Change& change) const;
     /// What should come first, by what does not fit.
     std::vector<std::int64_t> missingFor(const Footing& footing) const;
+    /// What the stage holds at paths in conflict, as far as the project holds something else there.
+    std::vector<std::filesystem::path> apartFrom(const Footing& footing) const;
     void revise(Footing& footing);
     Facts factsOf(const Footing& footing) const;
     Decision decideOn(const Facts& facts) const;
@@ -134,6 +136,8 @@ class Drive {
     bool isClosed(std::int64_t change);
     void open(const Footing& footing, const std::optional<std::int64_t>& undoes, const std::vector<Step>& steps,
               const std::optional<Hold>& hold = std::nullopt);
+    void openIn(Writer& writer, const Footing& footing, const std::optional<std::int64_t>& undoes,
+                const std::vector<Step>& steps, const std::optional<Hold>& hold);
     bool isOpen() const { return report_.promotion.id != 0; }
     /// One durable transaction.
     void commit(const std::vector<Step>& steps) { commit(steps, Beside()); }

@@ -78,6 +78,7 @@ StageReport Drive::climbUp(std::int64_t change) {
         }
         if (!footing.merge.conflicts.empty()) {
             report_.missing = missingFor(footing);
+            report_.apart = apartFrom(footing);
             endStale(footing, conflictText(footing.merge.conflicts) + missingText(stage_.name, report_.missing));
             return report_;
         }

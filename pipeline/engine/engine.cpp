@@ -11,17 +11,22 @@
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/step_words.h"
 #include "pipeline/engine/verified.h"
+#include "pipeline/engine/way_back.h"
 #include "stages/sandbox/owner.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
 namespace gradus {
 
-const Stage& stageNamed(const EngineProject& project, const std::string& name) {
-    if (const Stage* stage = project.pipeline.findStage(name)) return *stage;
+std::string stageNames(const EngineProject& project) {
     std::string known;
     for (const Stage& stage : project.pipeline.stages) known += (known.empty() ? "" : ", ") + stage.name;
-    throw Error(ErrorCode::kNotFound, "there is no stage '{}'", name).hint("stages here: " + known);
+    return known;
+}
+
+const Stage& stageNamed(const EngineProject& project, const std::string& name) {
+    if (const Stage* stage = project.pipeline.findStage(name)) return *stage;
+    throw Error(ErrorCode::kNotFound, "there is no stage '{}'", name).hint("stages here: " + stageNames(project));
 }
 
 namespace {
@@ -232,21 +237,33 @@ void Engine::requireTakeable(const Promotion& promotion, const UndoWish& wish) c
     const bool isAWayBack = promotion.state == State::kStuck && promotion.undoes;
     const Promotion taken = isAWayBack ? promotionOf(records, *promotion.undoes) : promotion;
     requireStepsTakeable(parts_, taken, wish);
-    if (promotion.state == State::kPromoted && taken.checkpoint)
-        requireWayBack(*parts_.driver(stageNamed(project_, promotion.stage), {}), parts_.objects, taken);
+    const auto driver = parts_.driver(stageNamed(project_, promotion.stage), {});
+    if (promotion.state == State::kPromoted && taken.checkpoint) requireWayBack(*driver, parts_.objects, taken);
+    requireRestTakeable(parts_, *driver, promotion, wish);
+}
+
+std::vector<Promotion> Engine::goesWith(const Promotion& promotion) const {
+    return gradus::goesWith(parts_.store.records(), promotion);
 }
 
 std::optional<HeldTree> Engine::heldIn(const std::string& stage) const {
     return parts_.driver(stageNamed(project_, stage), {})->held();
 }
 
-StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, std::stop_token cancel,
+StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, const std::stop_token& cancel,
                              const UndoWish& wish) {
     const Promotion promotion = promotionOf(parts_.store.records(), id);
     const Stage& stage = stageNamed(project_, promotion.stage);
     requireTakeable(promotion, wish);
+    StageReport report = rollBackOne(promotion, progress, cancel, wish);
+    if (report.isOut()) takeOutRest(project_, parts_, stage, promotion, std::nullopt, wish, progress, report);
+    return report;
+}
+
+StageReport Engine::rollBackOne(const Promotion& promotion, const EngineProgress& progress,
+                                const std::stop_token& cancel, const UndoWish& wish) {
     if (promotion.state == State::kStuck) return freeStage(promotion, progress, cancel, wish);
-    Drive drive(project_, parts_, stage, progress, std::move(cancel));
+    Drive drive(project_, parts_, stageNamed(project_, promotion.stage), progress, cancel);
     if (promotion.state == State::kVerifying || promotion.state == State::kSoaking)
         return drive.giveUp(promotion, "a person took it back", wish);
     return drive.undo(promotion, std::nullopt, wish);

@@ -97,6 +97,9 @@ struct StageReport {
     std::vector<Conflict> conflicts;
     /// Of one that does not fit: changes that the stage before has, this one has not, and that touch the same paths.
     std::vector<std::int64_t> missing = {};
+    /// Of one that does not fit: files of the stage that are not what the project itself has at those paths.
+    std::vector<std::filesystem::path> apart = {};
+    std::vector<StageReport> also = {};  ///< of a way back: promotions of the same below it, taken out with it
     std::optional<RollbackOutcome> rollback;
     std::optional<Decision> gates;
     std::vector<std::string> notes;
@@ -107,6 +110,15 @@ struct StageReport {
     std::optional<Error> fault = {};
 
     bool succeeded() const { return promotion.state == PromotionState::kPromoted && !fault; }
+    /// Of a way back: it is out.
+    bool isOut() const { return succeeded() || (promotion.state == PromotionState::kRolledBack && !fault); }
+};
+
+/// How far a change goes for a caller who names no stage.
+struct Goal {
+    std::string stage;
+    std::optional<Promotion> waiting = {};  ///< what waits of it, as it was found
+    std::optional<Actor> by = {};           ///< in whose name that waits: its goal is theirs
 };
 
 /// A person's wish that one gate shall not count, for the first promotion at which it is closed.
@@ -243,9 +255,12 @@ class Engine {
 
     /// Takes a finished promotion back, one that waits for a person to, or tries again to where it is stuck. Asks no
     /// gate. Throws Error(kNotAllowed) when another one has come after it, when a step that cannot be undone has run
-    /// and nobody insists, and when only a person can say whether a step was done.
-    StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, std::stop_token cancel,
+    /// and nobody insists, and when only a person can say whether a step was done. What goes with it goes, too.
+    StageReport rollBack(std::int64_t promotion, const EngineProgress& progress, const std::stop_token& cancel,
                          const UndoWish& wish = {});
+    /// What goes out together with a promotion, newest first: a change that was asked about again came in again
+    /// without writing anything, so all of it is one. Reads only.
+    std::vector<Promotion> goesWith(const Promotion& promotion) const;
     /// Throws what rollBack() would, as far as the record tells it. Reads only.
     void requireTakeable(const Promotion& promotion, const UndoWish& wish = {}) const;
     /// What a stage holds. Reads only.
@@ -274,6 +289,11 @@ class Engine {
 
     /// The stage that what waits of a change was to go on to; nothing: nothing waits, or nobody said.
     std::optional<std::string> goalOf(std::int64_t change) const;
+    /// The last stage where nothing waits; else what the caller asked for himself, or the stage that it waits for.
+    /// Throws Error(kNotFound) where the rules do not have that stage any more.
+    Goal goalFor(std::int64_t change) const;
+    /// In whose name a promotion moved last.
+    std::optional<Actor> promoterOf(std::int64_t promotion) const { return parts_.store.records().movedBy(promotion); }
 
     std::optional<Promotion> find(std::int64_t promotion) const { return parts_.store.records().promotion(promotion); }
     const EngineProject& project() const { return project_; }
@@ -306,6 +326,8 @@ class Engine {
                     const std::stop_token& cancel);
     /// What is known of an attempt that ended in a fault.
     StageReport faultIn(std::int64_t change, const std::string& stage, std::int64_t before, const Error& fault) const;
+    StageReport rollBackOne(const Promotion& promotion, const EngineProgress& progress, const std::stop_token& cancel,
+                            const UndoWish& wish);
     StageReport freeStage(const Promotion& stuck, const EngineProgress& progress, const std::stop_token& cancel,
                           const UndoWish& wish);
     std::optional<StageReport> recoverOne(const Promotion& promotion, const EngineProgress& progress,

@@ -128,9 +128,35 @@ std::optional<std::string> Engine::goalOf(std::int64_t change) const {
     return std::nullopt;
 }
 
+Goal Engine::goalFor(std::int64_t change) const {
+    const auto all = parts_.store.records().unfinished(project_.id);
+    const auto waiting = std::ranges::find_if(all, [&](const Promotion& promotion) {
+        return promotion.change == change && promotion.state == State::kWaiting;
+    });
+    if (waiting == all.end()) return {.stage = project_.pipeline.stages.back().name};
+    const auto by = promoterOf(waiting->id);
+    // What another asked for is theirs to go on with: whoever calls has asked for no more than what waits.
+    const std::string stage = by == parts_.actor ? waiting->goal.value_or(waiting->stage) : waiting->stage;
+    for (const std::string& wanted : {waiting->stage, stage})
+        if (project_.pipeline.findStage(wanted) == nullptr)
+            throw Error(ErrorCode::kNotFound, "{} {} '{}', which the rules do not have any more",
+                        promotionHandle(waiting->id), wanted == waiting->stage ? "waits for" : "was to go on to",
+                        wanted)
+                .hint(fmt::format("say anew how far: gradus promote {} --to STAGE ({}); or end it: gradus cancel {}",
+                                  changeHandle(change), stageNames(project_), promotionHandle(waiting->id)));
+    return {.stage = stage, .waiting = *waiting, .by = by};
+}
+
 void Engine::goOn(const Promotion& entered, std::vector<StageReport>& reports, const EngineProgress& progress,
                   const std::stop_token& cancel) {
     if (entered.state != State::kPromoted || !entered.goal) return;
+    if (project_.pipeline.findStage(*entered.goal) == nullptr) {
+        reports.back().notes.push_back(
+            fmt::format("{0} was to go on to '{1}', which the rules do not have any more: it stays here; say anew how "
+                        "far: gradus promote {0} --to STAGE",
+                        changeHandle(entered.change), *entered.goal));
+        return;
+    }
     PromoteWish wish;
     wish.goal = *entered.goal;
     wish.promoter = parts_.store.records().movedBy(entered.id);

@@ -27,6 +27,17 @@ bool touches(const ChangeSet& changes, const std::vector<MergeConflict>& conflic
     });
 }
 
+/// What cannot be read is not the same.
+bool isSameAt(const std::string& path, const TreeReader& one, const TreeReader& other) {
+    try {
+        const auto a = one.at(path);
+        const auto b = other.at(path);
+        return a.has_value() == b.has_value() && (!a || (a->type == b->type && a->digest == b->digest));
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 template <typename Look>
 auto timed(const EngineProgress& progress, const std::string& stage, const Look& look) {
     const auto began = std::chrono::steady_clock::now();
@@ -81,6 +92,17 @@ std::vector<std::int64_t> Drive::missingFor(const Footing& footing) const {
             missing.insert(change);
     }
     return {missing.begin(), missing.end()};
+}
+
+std::vector<std::filesystem::path> Drive::apartFrom(const Footing& footing) const {
+    std::vector<std::filesystem::path> apart;
+    const std::filesystem::path directory = footing.directory();
+    if (directory == project_.root) return apart;
+    const DirectoryReader here(project_.root);
+    const DirectoryReader there(directory);
+    for (const MergeConflict& conflict : footing.merge.conflicts)
+        if (!isSameAt(conflict.path, here, there)) apart.push_back(directory / conflict.path);
+    return apart;
 }
 
 // A merge is a new revision: what is checked and applied is named by what it is, not by what it was made from. What

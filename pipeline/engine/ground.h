@@ -10,6 +10,8 @@ namespace gradus {
 
 /// Throws Error(kNotFound), naming those that there are.
 const Stage& stageNamed(const EngineProject& project, const std::string& name);
+/// "sandbox, local".
+std::string stageNames(const EngineProject& project);
 
 /// Something real that one promotion at a time may touch.
 bool hasTarget(const EngineParts& parts, const Stage& stage);

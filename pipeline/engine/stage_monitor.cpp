@@ -4,6 +4,7 @@
 
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/step_words.h"
+#include "pipeline/engine/way_back.h"
 #include "policies/language/duration.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -134,6 +135,7 @@ std::string StageMonitor::whatFailed(const std::vector<CheckReport>& reports) co
 std::string StageMonitor::whyNotTaken() const {
     try {
         requireStepsTakeable(*parts_, state_.promotion, {});
+        requireRestTakeable(*parts_, *parts_->driver(*stage_, {}), state_.promotion, {});
         return "";
     } catch (const Error& e) {
         if (e.code() != ErrorCode::kNotAllowed) throw;
@@ -174,10 +176,10 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
         return std::nullopt;
     }
     if (const std::string why = whyNotTaken(); !why.empty()) return leaveToAPerson(reason, why);
-    Drive drive(*project_, *parts_, *stage_, progress, {});
+    const Drive::Failure failure{verdictOf(reports), reason};
     try {
         // First this, then the end of the monitor: whoever dies in between has begun to go back.
-        StageReport back = drive.undo(state_.promotion, Drive::Failure{verdictOf(reports), reason});
+        StageReport back = takeOut(*project_, *parts_, *stage_, state_.promotion, failure, progress);
         record(true);
         return back;
     } catch (const Error& e) {

@@ -81,7 +81,24 @@ std::optional<HeldTree> CommandDriver::vouchedFor(const std::optional<Digest>& t
         throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints '{}', not {}", context_.stage.name,
                     printable(*said), tree ? "'" + tree->hex() + "'" : "nothing of it")
             .hint(fmt::format("gradus adopt {} takes what it prints", context_.stage.name));
+    if (tree && !said && !wasBrought(*tree))
+        throw Error(ErrorCode::kNotAllowed,
+                    "stage '{}': `apply` never ran for the tree {}, so nothing of it can be there", context_.stage.name,
+                    tree->brief())
+            .hint(fmt::format("name a promotion that was brought there (`gradus audit timeline {0}`), or say that "
+                              "nothing counts: gradus adopt {0} --holds nothing",
+                              context_.stage.name));
     return copies_.takeKept(tree);
+}
+
+bool CommandDriver::wasBrought(const Digest& tree) const {
+    const std::string last = shelf_.activation().id;
+    for (const std::string& id : shelf_.begun()) {
+        const auto head = shelf_.head(id);
+        if (!head || head->manifest != tree) continue;
+        if (shelf_.wasBrought(id) || shelf_.wasShown(id) || id == last) return true;
+    }
+    return false;
 }
 
 HostCommand CommandDriver::prepared(const std::string& action, const std::vector<std::string>& told) const {
@@ -204,6 +221,7 @@ std::string CommandDriver::carryOut(const Checkpoint& checkpoint, std::string& l
     const std::string id = copyOf(step).id;
     const bool isThere = observe(checkpoint) == Observed::kAfter;
     if (isThere && !shelf_.activation().isOpen) return perform("health", request, log);
+    shelf_.bring(id);
     shelf_.setActivation({true, id});
     // Killed after the command and before its record: what the target says it has is not brought again.
     std::string failure = isThere ? perform("health", request, log) : bring(request, log);

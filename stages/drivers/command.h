@@ -48,6 +48,8 @@ class CommandDriver final : public StageDriver {
     std::optional<std::string> status() const { return askStatus().printed; }
     std::optional<Conflict> foreignTree() const;
     std::string wordWanted() const;
+    /// Whether something of this tree can be there: `apply` ran for it at some time.
+    bool wasBrought(const Digest& tree) const;
     HostCommand prepared(const std::string& action, const std::vector<std::string>& told) const;
     /// Why it did not go well; empty if it did.
     std::string perform(const std::string& action, const TargetRequest& request, std::string& log);

@@ -26,6 +26,7 @@ constexpr std::string_view kBegun = ".begun";
 constexpr std::string_view kFiles = ".files";
 constexpr std::string_view kHead = ".release";
 constexpr std::string_view kShown = ".shown";
+constexpr std::string_view kBrought = ".brought";
 constexpr std::string_view kOutputs = ".outputs";
 constexpr std::uint64_t kSmall = 1U << 20;
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 32;
@@ -78,6 +79,12 @@ void ReleaseShelf::hide(const std::string& id) { drop(named(id, kShown)); }
 
 bool ReleaseShelf::wasShown(const std::string& id) const { return get(named(id, kShown), kSmall).has_value(); }
 
+void ReleaseShelf::bring(const std::string& id) {
+    if (!wasBrought(id)) put(named(id, kBrought), "");
+}
+
+bool ReleaseShelf::wasBrought(const std::string& id) const { return get(named(id, kBrought), kSmall).has_value(); }
+
 std::optional<ReleaseHead> ReleaseShelf::head(const std::string& id) const {
     const auto bytes = get(named(id, kHead), kSmall);
     if (!bytes) return std::nullopt;
@@ -121,7 +128,7 @@ std::vector<std::string> ReleaseShelf::begun() const {
 
 // The beginning last: without it nobody would look for the rest.
 void ReleaseShelf::forget(const std::string& id) {
-    for (const std::string_view suffix : {kShown, kHead, kOutputs, kFiles, kBegun}) drop(named(id, suffix));
+    for (const std::string_view suffix : {kShown, kBrought, kHead, kOutputs, kFiles, kBegun}) drop(named(id, suffix));
     if (const int error = files_.sync(directory_.get())) throwFault("sync", path_.native(), error);
 }
 

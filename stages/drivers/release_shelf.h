@@ -47,6 +47,9 @@ class ReleaseShelf {
     /// It was taken back: should somebody's edits keep it on disk, it takes no place of those that are kept.
     void hide(const std::string& id);
     bool wasShown(const std::string& id) const;
+    /// From here on something of it may be where only a person can look, whatever becomes of it.
+    void bring(const std::string& id);
+    bool wasBrought(const std::string& id) const;
     std::optional<ReleaseHead> head(const std::string& id) const;
     TreeRecord record(const ReleaseHead& head) const;
     /// Paths of the release that a check built, and the directories that are there only because of them.

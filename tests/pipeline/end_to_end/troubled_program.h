@@ -9,6 +9,9 @@ class TroubledProgram : public ClimbingProgram {
   protected:
     void rules(const std::string& stages, const std::string& rest) {
         repository();
+        otherRules(stages, rest);
+    }
+    void otherRules(const std::string& stages, const std::string& rest) {
         edit("gradus.toml", fmt::format("[pipeline]\nname = \"shop\"\nstages = [{}]\n[check.unit]\nrun = \"true\"\n{}"
                                         "[policy.local]\nextends = \"none\"\nalone = [\"person\", \"agent\"]\n"
                                         "freshness = \"allow\"\n"

@@ -206,6 +206,116 @@ TEST_P(ShutTarget, WithoutStatusAPersonVouches) {
     expectOpen();
 }
 
+/// A stage of commands with a step before them that nobody sees the end of.
+class DoubtedStep : public ShutTarget {
+  protected:
+    void doubt(bool withStatus) {
+        outside("slow", "");
+        const std::string slow = (scratch / "outside/slow").native();
+        fs::remove(slow);
+        outside("deploy",
+                "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ncase $GRADUS_ACTION in\nstatus) cat digest ;;\n"
+                "*) printf %s \"$GRADUS_TREE_DIGEST\" > digest ;;\nesac\n");
+        const std::string words = fmt::format("[\"sh\", \"{}\"]\n", (scratch / "outside/deploy").native());
+        rules("\"local\", \"production\"",
+              "[stage.production]\ndriver = \"command\"\napply = " + words + "rollback = " + words +
+                  (withStatus ? "status = " + words : "") +
+                  fmt::format(
+                      "[[stage.production.step]]\nname = \"migrate\"\nidempotence = \"no\"\nrun = [\"sh\", \"-c\", "
+                      "\"while test -e '{}'; do sleep 0.1; done\"]\nundo = [\"true\"]\n",
+                      slow));
+        ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+        const std::string next = changed("echo v3 > app.txt");
+        outside("slow", "");
+        const auto running = startCommand({GRADUS_PROGRAM, "promote", next});
+        awaitState("p4", "applying");
+        for (int i = 0; i < 200 && !has(gradus({"status"}).out, "step migrate of production"); ++i) ::usleep(20'000);
+        running->stop(SIGKILL);
+        fs::remove(slow);
+        for (int i = 0; i < 100 && stateOf("p4") != "stuck"; ++i) gradus({"recover"});
+        ASSERT_EQ(stateOf("p4"), "stuck");
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Users, DoubtedStep, testing::Values(test::As::kSelf, test::As::kOrdinaryUser),
+                         test::nameOfUser);
+
+TEST_P(DoubtedStep, WhatWasNeverBroughtThereIsNotVouchedFor) {
+    doubt(false);
+    const std::string before = bytesOf(scratch / "outside/digest");
+    const Ended refused = gradus({"adopt", "production", "--holds", "p4"});
+    EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+    EXPECT_TRUE(has(refused.err, "`apply` never ran for")) << refused.err;
+    EXPECT_TRUE(has(refused.err, "gradus adopt production --holds nothing")) << refused.err;
+    EXPECT_EQ(bytesOf(scratch / "outside/digest"), before);
+    const Ended vouched = gradus({"adopt", "production", "--holds", "p2"});
+    EXPECT_EQ(vouched.exit, 0) << vouched.out << vouched.err;
+    expectOpen();
+}
+
+TEST_P(DoubtedStep, AStatusThatCannotTellDoesNotVouchForItEither) {
+    doubt(true);
+    EXPECT_EQ(gradus({"adopt", "production", "--holds", "p4"}).exit, 4) << "status prints another";
+    outside("deploy", "#!/bin/sh\nexit 1\n");
+    const Ended unknown = gradus({"adopt", "production", "--holds", "p4"});
+    EXPECT_EQ(unknown.exit, 4) << unknown.out << unknown.err;
+    EXPECT_TRUE(has(unknown.err, "`apply` never ran for")) << unknown.err;
+}
+
+TEST_P(DoubtedStep, RecoverSaysTheWholeCommandAndWhatComesAfterIt) {
+    doubt(false);
+    const Ended told = gradus({"recover"});
+    EXPECT_EQ(told.exit, 0) << told.out << told.err;
+    EXPECT_TRUE(has(told.out, "production is stuck")) << told.out;
+    EXPECT_TRUE(has(told.out, "gradus rollback p4 --not-done migrate")) << told.out;
+    EXPECT_TRUE(has(told.out, "gradus rollback p4 --done migrate")) << told.out;
+    const Json json = gradusJson({"recover"});
+    EXPECT_EQ(json["data"]["stuck"][0]["promotion"], "p4") << json.dump(2);
+    const Json freed = gradusJson({"rollback", "p4", "--not-done", "migrate"});
+    ASSERT_EQ(freed["ok"], true) << freed.dump(2);
+    EXPECT_EQ(freed["next"].back(), "gradus retry p4") << freed.dump(2);
+    const Ended again = gradus({"retry", "p4"});
+    EXPECT_EQ(again.exit, 0) << again.out << again.err;
+    expectWhole();
+}
+
+TEST_P(WayOut, TakingBackIsPossibleOnAFullStateDirectory) {
+    const auto small = disk(state, "64m");
+    if (!small) GTEST_SKIP() << "mounting a small disk needs root";
+    rules("\"local\", \"production\"", release());
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    shell(fillsState() + "true");
+    const Ended back = gradus({"rollback", "production"});
+    EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_FALSE(fs::exists(production / "current"));
+    shell("rm '" + (state / "filler").native() + "'*");
+    expectWhole();
+}
+
+TEST_P(WayOut, AFullStateDirectoryIsWhatIsSaidOfWhatStaysHalfWay) {
+    const auto small = disk(state, "64m");
+    if (!small) GTEST_SKIP() << "mounting a small disk needs root";
+    // Not even what is kept for going back, once.
+    outside("activate", "#!/bin/sh\ntest ! -e '" + (scratch / "outside/once").native() + "' || exit 0\n" +
+                            fillsState() +
+                            fmt::format("rm -f '{}'; dd if=/dev/zero of='{}3' bs=4k 2>/dev/null; true\n",
+                                        (state / "ballast").native(), (state / "filler").native()));
+    rules("\"local\", \"production\"",
+          release(fmt::format("activate = [\"sh\", \"{}\"]\n", (scratch / "outside/activate").native())));
+    EXPECT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 6);
+    ASSERT_EQ(stateOf("p2"), "applying");
+    const Ended full = gradus({"rollback", "production", "--json"});
+    EXPECT_EQ(full.exit, 6) << full.out << full.err;
+    EXPECT_TRUE(has(message(full), "no space left for " + (state / "state.db").native())) << full.out;
+    EXPECT_TRUE(has(message(full), "bytes free of 67108864")) << full.out;
+    EXPECT_TRUE(has(hint(full), "gradus gc")) << full.out;
+    EXPECT_TRUE(has(hint(full), "gradus recover")) << full.out;
+    shell("rm '" + (state / "filler").native() + "'*");
+    EXPECT_EQ(gradus({"rollback", "production"}).exit, 0);
+    EXPECT_FALSE(fs::exists(production / "current"));
+    expectWhole();
+}
+
 TEST_P(WayOut, WhatIsNotInTheCommitIsNamed) {
     rules("\"local\"", "[stage.local]\ncommit = true\n");
     const std::string change = changed("echo 1 > one.txt; echo 2 > two.txt");
@@ -257,12 +367,31 @@ TEST_P(WayOut, WhatWasAskedAgainIsTakenOutAsOne) {
     const std::string change = changed("echo v2 > app.txt");
     ASSERT_EQ(gradus({"promote", change}).exit, 0);
     ASSERT_EQ(gradus({"promote", change, "--recheck"}).exit, 0);
-    const Ended back = gradus({"rollback", "production"});
+    const Json dry = gradusJson({"rollback", "production", "--dry-run"});
+    EXPECT_EQ(dry["data"]["taken_out"], Json({"p4", "p2"})) << dry.dump(2);
+    const Ended back = gradus({"rollback", "production", "--json"});
     EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_EQ(back.json()["data"]["taken_out"], Json({"p4", "p2"})) << back.out;
     EXPECT_FALSE(fs::exists(production / "current")) << back.out;
     const Ended undone = gradus({"undo"});
     EXPECT_EQ(undone.exit, 0) << undone.out << undone.err;
     EXPECT_EQ(bytesOf(project / "app.txt"), "v1\n");
+    expectWhole();
+}
+
+TEST_P(WayOut, TheMonitorTakesWhatWasAskedAgainOutAsOne) {
+    outside("well", "");
+    const fs::path well = scratch / "outside/well";
+    rules("\"local\", \"production\"", release("checks = [\"after\"]\nmonitor = \"24h\"\n") +
+                                           afterCheck("test -e '" + well.native() + "'") + "interval = \"1s\"\n");
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change}).exit, 0);
+    ASSERT_EQ(gradus({"promote", change, "--recheck"}).exit, 0);
+    fs::remove(well);
+    const Ended looked = gradus({"monitor", "production", "--for", "10s", "--json"});
+    EXPECT_EQ(looked.exit, 5) << looked.out << looked.err;
+    EXPECT_EQ(looked.json()["data"]["taken_back"][0]["taken_out"], Json({"p4", "p2"})) << looked.out;
+    EXPECT_FALSE(fs::exists(production / "current")) << looked.out;
     expectWhole();
 }
 

@@ -225,6 +225,34 @@ TEST_F(CommandStage, WhatSomebodyElseBroughtThereIsNoticedAndKept) {
     EXPECT_EQ(difference(target(), next_), "");
 }
 
+TEST_F(CommandStage, WhatWasNeverBroughtIsThereOnlyIfStatusSaysSo) {
+    fill();
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    const Digest prepared = *rig_.driver()->treeAfter(checkpoint);
+    broken_["status"] = 9;
+    try {
+        rig_.driver()->vouchedFor(prepared);
+        ADD_FAILURE() << "nothing of it can be there";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::kNotAllowed);
+        EXPECT_NE(std::string(e.what()).find("`apply` never ran for"), std::string::npos) << e.what();
+    }
+    broken_.clear();
+    std::ofstream(rig_.base() / "state" / "deployed") << prepared.hex();
+    EXPECT_EQ(rig_.driver()->vouchedFor(prepared)->digest, prepared);
+}
+
+TEST_F(CommandStage, WhatWasBroughtOnceMayBeVouchedForAgain) {
+    fill();
+    const Digest first = rig_.driver()->held()->digest;
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    const Digest second = *rig_.driver()->treeAfter(checkpoint);
+    broken_ = {{"apply", 1}, {"rollback", 1}, {"status", 9}};
+    EXPECT_FALSE(rig_.driver()->apply(checkpoint).applied);
+    EXPECT_EQ(rig_.driver()->vouchedFor(first)->digest, first);
+    EXPECT_EQ(rig_.driver()->vouchedFor(second)->digest, second) << "whoever looked again knows better";
+}
+
 /// The process ends in the middle of a command: something is there, and nobody wrote down how far it came.
 class CommandStageKilled : public CommandStage {
   protected:

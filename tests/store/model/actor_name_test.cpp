@@ -21,6 +21,20 @@ TEST(ActorName, RefusesADifferenceThatNobodySees) {
     EXPECT_NE(actorNameProblem(std::string(256, 'a')), "");
 }
 
+TEST(ActorName, RefusesLettersOfScriptsThatLookAlikeInOneName) {
+    for (const char* name : {"\u0430lice", "alic\u0435", "\u0430\u0441\u0435 smith", "\u0391lice", "al\u03b9ce",
+                             "\u0391\u0430", "jos\u00e9 \u0438", "\u0438\u0432\u0430\u043d@b.example"})
+        EXPECT_NE(actorNameProblem(name), "") << name;
+    EXPECT_EQ(actorNameProblem("\u0430lice"), "mixes Cyrillic letters with Latin ones ('l' is U+006C)");
+    EXPECT_EQ(actorNameProblem("alic\u0435"), "mixes Latin letters with Cyrillic ones ('\u0435' is U+0435)");
+}
+
+TEST(ActorName, TakesANameThatIsWhollyInOneScript) {
+    for (const char* name : {"\u0418\u0432\u0430\u043d \u041f\u0435\u0442\u0440\u043e\u0432-7",
+                             "\u0395\u03bb\u03ad\u03bd\u03b7", "\u0141ukasz \u1eafn", "\u5c71\u7530 taro", "x\u00d72"})
+        EXPECT_EQ(actorNameProblem(name), "") << name;
+}
+
 TEST(ActorName, SaysWhatIsWrongWithIt) {
     EXPECT_EQ(actorNameProblem("alice "), "begins or ends with a space");
     EXPECT_EQ(actorNameProblem("alice\t"), "holds \\t, which nobody sees");
