@@ -100,11 +100,14 @@ TEST_P(Spoken, ADryRunSaysWhatAdoptThenDoes) {
     EXPECT_EQ(refused.exit, 4) << refused.out;
     EXPECT_EQ(refused.err, gradus({"adopt", "production"}).err);
     const std::int64_t before = events();
+    const std::string targets = fingerprint(state / "targets");
+    ASSERT_TRUE(has(targets, "copies")) << targets;
     const Json dry = gradusJson({"adopt", "production", "--holds", "p2", "--dry-run"});
     EXPECT_EQ(dry["ok"], true) << dry.dump(2);
     EXPECT_TRUE(has(told({"adopt", "production", "--holds", "p2", "--dry-run"}), "that p2 brought"));
     EXPECT_TRUE(has(told({"adopt", "production", "--holds", "nothing", "--dry-run"}), "would hold nothing"));
     EXPECT_EQ(events(), before);
+    EXPECT_EQ(fingerprint(state / "targets"), targets);
     EXPECT_EQ(gradusJson({"status"})["data"]["stages"][1]["stuck"], "p4") << "nothing was done";
     const Json real = gradusJson({"adopt", "production", "--holds", "p2"});
     EXPECT_EQ(real["data"]["tree"], dry["data"]["tree"]) << real.dump(2);
