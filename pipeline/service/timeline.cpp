@@ -137,6 +137,8 @@ std::string moved(const Telling& t) {
     const bool isApplying = to == nameOf(kPromotionStates, PromotionState::kApplying);
     if (const auto promotion = isApplying ? t.promotion() : std::nullopt; promotion && promotion->undoes)
         text = "it is being taken back";
+    if (t.event.fields.has("back") && to == nameOf(kPromotionStates, PromotionState::kVerifying))
+        text = "the stage is as it was before, and looked at";
     const std::string& cause = t.event.fields.text("cause");
     if (cause != "proceeded" && cause != "passed") text += fmt::format(" ({})", cause);
     return text + keptText(t.event) + because(t.event);

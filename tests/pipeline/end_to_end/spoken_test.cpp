@@ -225,6 +225,19 @@ TEST_P(Spoken, TheNewestIsTheSameForEveryVerb) {
     }
 }
 
+TEST_P(Spoken, TheStoryOfARollbackSaysWhatWasKept) {
+    rules("\"local\"", "");
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt; echo n > new.txt")}).exit, 0);
+    edit("app.txt", "of mine\n");
+    ASSERT_EQ(gradus({"rollback", "local"}).exit, 0);
+    const std::string story = told({"audit", "timeline", "local"});
+    EXPECT_TRUE(has(story,
+                    "the stage is as it was before, and looked at, but for 1 path: edited there after it came, "
+                    "not by gradus, and kept as it is"))
+        << story;
+    EXPECT_TRUE(has(story, "kept: app.txt")) << story;
+}
+
 TEST_P(Spoken, WhatFailsAndStaysIsNotWell) {
     rules("\"local\", \"production\"",
           release("monitor = \"24h\"\nchecks = [\"after\"]\n") +
