@@ -191,7 +191,7 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
 }
 
 Promotion Service::promotionToTakeBack(const fs::path& directory, const std::string& words) {
-    const Promotion named = promotionNamed(directory, words);
+    Promotion named = promotionNamed(directory, words);
     const Records& records = existing().records();
     const auto handle = parseHandle(words);
     const auto stands = [&](const Promotion& promotion) {
