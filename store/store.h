@@ -44,7 +44,8 @@ struct PromotionStep {
     std::optional<PromotionIntent> intent = {};   ///< only to applying; takes the target, which must be free
     std::optional<Digest> tree = {};              ///< only to verifying: what the stage holds now
     bool back = false;                            ///< the stage holds what it held before this promotion
-    bool attention = false;                       ///< somebody's edits were left in place
+    bool attention = false;                       ///< somebody should look: edits were kept, or it is not well again
+    std::int64_t kept = 0;                        ///< paths that were left as somebody else had made them
     std::optional<Digest> base = {};              ///< only to waiting: what the stage holds, as it was looked at
     std::optional<Digest> evidence = {};          ///< beside `base`: what its checks proved
     std::optional<ActorId> promoter = {};         ///< who asked for it, where somebody else drives
@@ -72,9 +73,6 @@ class Writer : public Records {
     /// Somebody wants it up to another stage than before.
     void aimPromotion(std::int64_t promotion, const std::string& goal, ActorId by);
     void recordCheck(const CheckResult& result, ActorId by);
-    /// What is there becomes what the stage holds; whatever closed it is over.
-    /// Without a tree: nothing is there any more.
-    void adoptStage(std::int64_t project, const std::string& stage, const std::optional<Digest>& tree, ActorId by);
     /// Takes an event's free text away for good, leaving its hash in the chain.
     void redact(std::int64_t seq, ActorId by);
 

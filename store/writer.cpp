@@ -160,6 +160,7 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
     draft.fields.setIfPresent("holds", step.tree);
     if (step.back) draft.fields.set("back", 1);
     if (step.attention) draft.fields.set("attention", 1);
+    if (step.kept > 0) draft.fields.set("kept", step.kept);
     draft.fields.setIfPresent("base", step.base).setIfPresent("evidence", step.evidence);
     draft.fields.setIfPresent("for", step.promoter).setIfPresent("by", step.replacedBy);
     nlohmann::json words;
@@ -187,16 +188,6 @@ void Writer::recordCheck(const CheckResult& result, ActorId by) {
     draft.fields.setIfPresent("reused", result.reused);
     draft.fields.setIfPresent("outputs", result.outputs).setIfPresent("built-of", result.builtOf);
     if (!result.reason.empty()) draft.payload = payload({{"reason", result.reason}});
-    record(std::move(draft));
-}
-
-void Writer::adoptStage(std::int64_t project, const std::string& stage, const std::optional<Digest>& tree, ActorId by) {
-    EventDraft draft;
-    draft.kind = EventKind::kStageAdopted;
-    draft.actor = by;
-    draft.project = project;
-    draft.stage = stage;
-    draft.fields.setIfPresent("tree", tree);
     record(std::move(draft));
 }
 

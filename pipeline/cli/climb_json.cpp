@@ -1,5 +1,6 @@
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/envelope.h"
+#include "pipeline/service/adoption_teller.h"
 #include "store/model/handle.h"
 
 namespace gradus {
@@ -52,6 +53,18 @@ Json stepPlanJson(const StepPlan& step) {
             {"undo", step.undo},
             {"irreversible", step.irreversible},
             {"idempotence", nameOf(kIdempotences, step.idempotence)}};
+}
+
+Json adoptionJson(const AdoptionTold& told) {
+    const Adoption& adoption = told.adoption;
+    return {{"by", told.by},
+            {"at", formatTime(adoption.at)},
+            {"tree", adoption.tree ? Json(adoption.tree->hex()) : Json()},
+            {"vouched", adoption.vouched},
+            {"promotion", adoption.brought ? Json(promotionHandle(*adoption.brought)) : Json()},
+            {"settles", adoption.settles ? Json(promotionHandle(*adoption.settles)) : Json()},
+            {"event", adoption.seq},
+            {"text", told.text}};
 }
 
 Json promotionJson(const Promotion& promotion, const std::string& reason) {

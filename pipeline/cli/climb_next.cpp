@@ -89,6 +89,8 @@ std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTr
     if (isAny(report, {ConflictKind::kForeign, ConflictKind::kShared, ConflictKind::kProtected}))
         return {"gradus show " + change, "gradus why " + id};
     if (!report.apart.empty()) return {"gradus audit timeline " + report.promotion.stage, "gradus diff " + change};
+    if (isAny(report, {ConflictKind::kOtherTree}))
+        return {"gradus adopt " + report.promotion.stage, "gradus retry " + id};
     // Onto the work tree it was to be put just now.
     if (isWorkTree || !report.conflicts.empty()) return {"gradus diff " + change, "gradus retry " + id};
     return {"gradus rebase " + change, "gradus diff " + change};
@@ -99,7 +101,7 @@ std::optional<std::string> wordThatOpens(const StageReport& report) {
     const std::string change = changeHandle(report.promotion.change);
     for (const GateAnswer& gate : report.gates ? report.gates->gates : std::vector<GateAnswer>{}) {
         if (!isWaitedFor(gate)) continue;
-        if (gate.gate == Gate::kHalt) return "gradus resume";
+        if (gate.gate == Gate::kHalt) return gate.everywhere ? "gradus resume --everywhere" : "gradus resume";
         if (gate.gate == Gate::kVeto) return "gradus unveto " + change;
         if (gate.gate == Gate::kPin) return "gradus unpin " + report.promotion.stage;
     }
@@ -154,6 +156,9 @@ std::optional<Problem> problemOf(const StageReport& report) {
     if (promotion.state == State::kRejected && isAny(report, {ConflictKind::kNoSpace}))
         problem.hint = fmt::format("free space there, then `gradus retry {}`", promotionHandle(promotion.id));
     if (!report.apart.empty()) problem.hint = wayOfOtherTree(report);
+    if (isAny(report, {ConflictKind::kOtherTree}))
+        problem.hint = fmt::format(
+            "bring back what {0} held; or take what is there for what it holds: `gradus adopt {0}`", promotion.stage);
     if (!report.missing.empty())
         problem.hint = fmt::format("promote {} first: {}", changeHandle(report.missing.front()), bringMissing(report));
     return problem;

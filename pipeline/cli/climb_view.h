@@ -10,10 +10,13 @@
 
 namespace gradus {
 
+struct AdoptionTold;
+
 Json stepJson(const StepRecord& step);
 std::string stepText(const StepRecord& step, const Paint& paint);
 Json stepPlanJson(const StepPlan& step);
 Json promotionJson(const Promotion& promotion, const std::string& reason);
+Json adoptionJson(const AdoptionTold& told);
 Json stageReportJson(const StageReport& report);
 Json climbJson(const Climb& climb);
 Json decisionJson(const Decision& decision);

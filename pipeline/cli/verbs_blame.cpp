@@ -23,6 +23,8 @@ Json blameJson(const Blame& blame) {
               {"tree", blame.promotion.tree ? Json(blame.promotion.tree->hex()) : Json()}};
     if (blame.line)
         json["line"] = {{"path", blame.line->path}, {"number", blame.line->number}, {"text", blame.line->text}};
+    json["vouched"] = blame.vouched ? adoptionJson(*blame.vouched) : Json();
+    json["built_by"] = blame.builtBy ? Json(*blame.builtBy) : Json();
     json["below"] = Json::array();
     for (const BlamedPath& path : blame.below)
         json["below"].push_back({{"path", path.path},
@@ -51,6 +53,9 @@ std::string blameText(const Blame& blame) {
                         printable(blame.change.title.value_or("(no title)")), fmt::join(blame.makers, ", "));
     text += fmt::format("  promoted by {} with {} on {}\n", printable(blame.promotedBy),
                         promotionHandle(blame.promotion.id), formatTime(blame.promotion.movedAt));
+    if (blame.vouched)
+        text += fmt::format("  on {} {}\n", formatTime(blame.vouched->adoption.at), printable(blame.vouched->text));
+    if (blame.builtBy) text += fmt::format("  built by the check {}\n", printable(*blame.builtBy));
     for (const CheckResult& check : blame.proofs)
         text += fmt::format("  proven by {} ({}), evidence {}\n", printable(check.check),
                             nameOf(kCheckPhases, check.phase), check.evidence.hex().substr(0, 12));

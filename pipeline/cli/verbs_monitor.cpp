@@ -33,6 +33,7 @@ Json monitoredJson(const Monitored& one) {
             {"gap_ms", one.watch.gap.count()},
             {"left_ms", one.left.count()},
             {"over", one.watch.ended},
+            {"left_to_a_person", one.isLeftToAPerson},
             {"note", one.note}};
 }
 
@@ -46,12 +47,26 @@ std::string monitoredText(const Monitored& one) {
     return text + "\n";
 }
 
+/// As of a promotion that failed and stays: it waits for somebody who decides.
+void leaveToAPerson(const Monitored& one, Result& result) {
+    const std::string id = promotionHandle(one.promotion.id);
+    result.exit = Exit::kWaiting;
+    Problem problem;
+    problem.code = "failed";
+    problem.message = fmt::format("{} failed in {} and is not taken back: {}", id, one.promotion.stage, one.note);
+    problem.hint =
+        fmt::format("`gradus rollback {}` takes it back; or put its surroundings right", one.promotion.stage);
+    result.problem = problem;
+    result.next = {"gradus rollback " + one.promotion.stage, "gradus why " + id};
+}
+
 Result resultOf(const MonitorReport& report, const Context& context) {
     Result result;
     result.data = {{"monitored", Json::array()}, {"taken_back", Json::array()}};
     for (const Monitored& one : report.stages) {
         result.data["monitored"].push_back(monitoredJson(one));
         result.text += monitoredText(one);
+        if (one.isLeftToAPerson) leaveToAPerson(one, result);
     }
     if (report.stages.empty()) result.text = "nothing is monitored\n";
     for (const StageReport& back : report.takenBack) {

@@ -109,6 +109,7 @@ Json stagesJson(const StatusReport& report) {
         row["holds"] = stage.holds.tree ? Json(stage.holds.tree->hex()) : Json();
         row["promotion"] = stage.promotion ? Json(promotionHandle(stage.promotion->id)) : Json();
         row["change"] = stage.promotion ? Json(changeHandle(stage.promotion->change)) : Json();
+        row["adopted"] = stage.adopted ? adoptionJson(*stage.adopted) : Json();
         row["newest"] = stage.newest ? Json({{"id", promotionHandle(stage.newest->id)},
                                              {"state", nameOf(kPromotionStates, stage.newest->state)}})
                                      : Json();
@@ -128,11 +129,20 @@ std::string stageState(const StageStatus& stage) {
     if (stage.holds.attention &&
         stage.holds.attention == (stage.newest ? std::optional(stage.newest->id) : std::nullopt))
         return fmt::format("look at {}", promotionHandle(*stage.holds.attention));
-    // One that was stuck and is not what closes the stage any more was put right since.
+    // One that was stuck and is not what closes the stage any more was put right since; so was what a person looked at.
     if (!stage.newest || stage.newest->state == PromotionState::kPromoted ||
-        stage.newest->state == PromotionState::kStuck)
+        stage.newest->state == PromotionState::kStuck ||
+        (stage.adopted && isFinal(stage.newest->state) && stage.adopted->adoption.at >= stage.newest->movedAt))
         return "";
     return fmt::format("{} {}", promotionHandle(stage.newest->id), nameOf(kPromotionStates, stage.newest->state));
+}
+
+std::string holdsText(const StageStatus& stage) {
+    if (stage.promotion) return changeHandle(stage.promotion->change) + " " + stage.title;
+    if (!stage.holds.tree) return "-";
+    if (stage.adopted && stage.adopted->adoption.brought)
+        return fmt::format("what {} brought, by a person's word", promotionHandle(*stage.adopted->adoption.brought));
+    return "what was there before";
 }
 
 std::string stagesText(const StatusReport& report, const Context& context) {
@@ -141,13 +151,12 @@ std::string stagesText(const StatusReport& report, const Context& context) {
         return {};
     TextTable table({{"stage"}, {"holds"}, {"by"}, {"since"}, {""}});
     for (const StageStatus& stage : report.stages) {
-        const std::string holds = stage.promotion    ? changeHandle(stage.promotion->change) + " " + stage.title
-                                  : stage.holds.tree ? "what was there before"
-                                                     : "-";
         table.row({{stage.stage, Style::kBold},
-                   holds,
-                   stage.by,
-                   stage.promotion ? formatTime(stage.promotion->movedAt) : "",
+                   holdsText(stage),
+                   stage.adopted ? stage.adopted->by : stage.by,
+                   stage.promotion ? formatTime(stage.promotion->movedAt)
+                   : stage.adopted ? formatTime(stage.adopted->adoption.at)
+                                   : "",
                    {stageState(stage), stage.holds.stuck ? Style::kRed : Style::kYellow}});
     }
     return "\n" + table.render(context.paint, context.width);

@@ -135,29 +135,40 @@ AdoptWish adoptWishOf(Service& service, const Context& context) {
     return {.promotion = service.promotionNamed(context.host.directory(), *holds).id};
 }
 
+/// What the stage holds from now on, and how one knows.
+std::string adoptedText(const std::string& stage, const Adopted& adopted, const AdoptWish& wish, bool isDry) {
+    const std::string holds = printable(stage) + (isDry ? " would hold " : " holds ");
+    const std::string onWord = isDry ? ", on your word" : ", and you vouch for it";
+    if (wish.nothing)
+        return holds + "nothing from now on" + (isDry ? onWord : "") +
+               ": a promotion that fails is taken back to nothing, whatever is there\n";
+    if (!adopted.held) return holds + "nothing from now on: what it held on record is not there any more\n";
+    if (adopted.isLookedAt)
+        return isDry ? fmt::format("would take what is in {} as what {} holds\n",
+                                   printable(adopted.held->directory.native()), printable(stage))
+                     : fmt::format("{}what is in {} from now on\n", holds, printable(adopted.held->directory.native()));
+    const std::string tree = adopted.held->digest.brief();
+    if (wish.promotion)
+        return fmt::format("{}the tree {} that {} brought from now on{}\n", holds, tree,
+                           promotionHandle(*wish.promotion), onWord);
+    return fmt::format("{}the tree {} from now on, which its `status` prints\n", holds, tree);
+}
+
 Result adopt(Service& service, Context& context) {
     const std::string stage = *context.arguments.positional("STAGE");
-    Engine& engine = service.engine(context.host.directory());
+    const bool isDry = context.arguments.flag("dry-run");
     const AdoptWish wish = adoptWishOf(service, context);
-    if (context.arguments.flag("dry-run")) {
-        engine.requireMayAdopt(stage, wish);
-        const std::string target = engine.targetOf(stage).native();
-        return {
-            .data = {{"stage", stage}, {"directory", target}},
-            .text = fmt::format("would take what is in {} as what {} holds\n", printable(target), printable(stage))};
-    }
-    const auto held = engine.adopt(stage, wish);
-    if (!held)
-        return {
-            .data = {{"stage", stage}, {"directory", nullptr}, {"tree", nullptr}},
-            .text = fmt::format("{} holds nothing from now on{}\n", printable(stage),
-                                wish.nothing ? ": a promotion that fails is taken back to nothing, whatever is there"
-                                             : ": what it held on record is not there any more"),
-            .next = {"gradus promote --to " + stage}};
-    return {.data = {{"stage", stage}, {"directory", held->directory.native()}, {"tree", held->digest.hex()}},
-            .text = fmt::format("{} holds what is in {} from now on\n", printable(stage),
-                                printable(held->directory.native())),
-            .next = {"gradus status"}};
+    const Adopted adopted = service.engine(context.host.directory()).adopt(stage, wish, isDry);
+    Result result;
+    result.data = {{"stage", stage},
+                   {"directory", adopted.held ? Json(adopted.held->directory.native()) : Json()},
+                   {"tree", adopted.held ? Json(adopted.held->digest.hex()) : Json()},
+                   {"vouched", wish.isGiven()},
+                   {"promotion", wish.promotion ? Json(promotionHandle(*wish.promotion)) : Json()},
+                   {"adopted", !isDry}};
+    result.text = adoptedText(stage, adopted, wish, isDry);
+    if (!isDry) result.next = {adopted.held ? "gradus status" : "gradus promote --to " + stage};
+    return result;
 }
 
 }  // namespace

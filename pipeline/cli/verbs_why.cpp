@@ -109,21 +109,37 @@ void addWords(Service& service, Context& context, const std::optional<std::strin
     }
 }
 
+/// What became of it: "is waiting", "was stuck".
+std::string stateText(const PromotionStory& story) {
+    const Promotion& promotion = story.promotion;
+    if (promotion.undoes && promotion.state == PromotionState::kPromoted)
+        return fmt::format("is through: {} is taken back", promotionHandle(*promotion.undoes));
+    return fmt::format("{} {}", story.settled.empty() ? "is" : "was", nameOf(kPromotionStates, promotion.state));
+}
+
+/// On whose word the stage holds what it holds.
+void addAdoption(Service& service, Context& context, const std::string& stage, Result& result) {
+    const auto told = service.adoptionIn(context.host.directory(), stage);
+    if (!told) return;
+    result.data["adopted"] = adoptionJson(*told);
+    result.text += fmt::format("on {} {}\n", formatTime(told->adoption.at), printable(told->text));
+}
+
 void addStory(Service& service, Context& context, const Promotion& promotion, Result& result) {
-    const PromotionStory story = service.story(promotion.id);
+    PromotionStory story = service.story(promotion.id);
+    story.reason = service.reasonNow(context.host.directory(), promotion);
     result.data["promotion"] = promotionJson(promotion, story.reason);
+    result.data["settled"] = story.settled.empty() ? Json() : Json(story.settled);
     result.data["change"] = {{"id", changeHandle(story.change.id)},
                              {"revision", story.change.revision},
                              {"title", story.change.title ? Json(*story.change.title) : Json()},
                              {"by", story.by}};
     result.data["checks"] = Json::array();
     result.text += fmt::format(
-        "{} is {}{}\n  {}.{} {} by {}, {} {}, {}\n", promotionHandle(promotion.id),
-        promotion.undoes && promotion.state == PromotionState::kPromoted
-            ? fmt::format("through: {} is taken back", promotionHandle(*promotion.undoes))
-            : std::string(nameOf(kPromotionStates, promotion.state)),
-        story.reason.empty() ? "" : ": " + printable(story.reason), changeHandle(promotion.change), promotion.revision,
-        printable(story.change.title.value_or("(no title)")), printable(story.by),
+        "{} {}{}\n{}  {}.{} {} by {}, {} {}, {}\n", promotionHandle(promotion.id), stateText(story),
+        story.reason.empty() ? "" : ": " + printable(story.reason),
+        story.settled.empty() ? "" : "  settled " + printable(story.settled) + "\n", changeHandle(promotion.change),
+        promotion.revision, printable(story.change.title.value_or("(no title)")), printable(story.by),
         promotion.undoes ? fmt::format("taking {} back out of", promotionHandle(*promotion.undoes)) : "into",
         printable(promotion.stage), formatTime(promotion.movedAt));
     for (const CheckResult& check : story.checks) {
@@ -252,9 +268,12 @@ Result why(Service& service, Context& context) {
     if (handle && handle->kind == HandleKind::kExecution) return whyExecution(service, context, handle->number);
     // A stage may be called like the beginning of a digest.
     const bool isStage = words && (!handle || isStageName(service, context, *words));
-    if (!isStage && handle && (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kDigestPrefix))
+    if (!isStage && handle &&
+        (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kDigestPrefix ||
+         handle->kind == HandleKind::kLatest))
         return whyChange(service, context, *words);
     Result result;
+    if (isStage) addAdoption(service, context, *words, result);
     if (isStage) addWords(service, context, *words, result);
     try {
         addStory(service, context, service.promotionNamed(context.host.directory(), words), result);

@@ -43,6 +43,12 @@ std::string spokenText(const Spoken& what) {
     return change + (what.change && what.stage ? " in " : "") + (what.stage ? printable(*what.stage) : "");
 }
 
+/// The same as words of a command: "c2 --stage production".
+std::string spokenWords(const Spoken& what) {
+    if (!what.change) return what.stage.value_or("");
+    return changeHandle(what.change->id) + (what.stage ? " --stage " + *what.stage : "");
+}
+
 /// The stage that an answer is for: the named one, or the one where the change waits.
 std::string answeredStage(Service& service, const Context& context, const Spoken& what) {
     if (what.stage) return *what.stage;
@@ -142,15 +148,21 @@ Result hold(Service& service, Context& context) {
     if (until) result.data["until"] = formatTime(*until);
     result.text = said(context, fmt::format("{} holds {}{}", service.caller().name, spokenText(what),
                                             until ? " until " + formatTime(*until) : ""));
-    result.next = {fmt::format("gradus unhold {}", context.arguments.positional("WHAT").value_or("@"))};
+    result.next = {"gradus unhold " + spokenWords(what)};
     return result;
 }
 
 Result unhold(Service& service, Context& context) {
     const Spoken what = spoken(service, context, "WHAT", "stage");
-    if (!isDry(context)) service.unhold(context.host.directory(), what);
-    return {.data = spokenJson(what),
-            .text = said(context, fmt::format("{} lifts the hold of {}", service.caller().name, spokenText(what)))};
+    const auto ended = service.unhold(context.host.directory(), what, isDry(context));
+    Result result{.data = spokenJson(what)};
+    result.data["lifted"] = !ended;
+    if (ended) result.data["ended_at"] = formatTime(*ended);
+    result.text = ended
+                      ? fmt::format("the hold of {} ended by itself at {}: there is nothing to be lifted\n",
+                                    spokenText(what), formatTime(*ended))
+                      : said(context, fmt::format("{} lifts the hold of {}", service.caller().name, spokenText(what)));
+    return result;
 }
 
 Result pin(Service& service, Context& context) {
@@ -180,7 +192,7 @@ Result veto(Service& service, Context& context) {
     result.data["patch"] = veto.patch.hex();
     result.text = said(context, fmt::format("{} vetoes {}, and the same patch on whatever base", service.caller().name,
                                             spokenText(what)));
-    result.next = {fmt::format("gradus unveto {}", changeHandle(veto.change))};
+    result.next = {"gradus unveto " + spokenWords(what)};
     return result;
 }
 

@@ -135,6 +135,7 @@ void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) 
                               .tree = step.tree,
                               .back = step.back,
                               .attention = step.attention,
+                              .kept = static_cast<std::int64_t>(step.kept),
                               .base = step.base,
                               .evidence = step.evidence,
                               .promoter = promoter,

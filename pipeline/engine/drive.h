@@ -96,6 +96,7 @@ class Drive {
         std::optional<Digest> tree = {};
         bool back = false;
         bool attention = false;
+        std::size_t kept = 0;
         std::optional<Digest> base = {};
         std::optional<Digest> evidence = {};
         std::string rules = {};

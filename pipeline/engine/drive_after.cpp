@@ -124,7 +124,12 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
     std::optional<Hold> hold;
     // I20: automation does not try again what failed here.
     if (cause == Cause::kFailed) hold = holdAfter(report_.promotion.id, why);
-    commit({{.to = State::kRolledBack, .cause = cause, .reason = reason, .back = true, .attention = attention}},
+    commit({{.to = State::kRolledBack,
+             .cause = cause,
+             .reason = reason,
+             .back = true,
+             .attention = attention,
+             .kept = outcome.kept.size()}},
            {.checks = again, .phase = CheckPhase::kAfter, .hold = hold});
 }
 
@@ -187,7 +192,7 @@ void Drive::goBack(const Checkpoint& checkpoint) {
         rollingBack.to = State::kRollingBack;
         return commit({rollingBack, stuckBy(outcome)});
     }
-    commit({{.to = State::kVerifying, .back = true, .attention = !outcome.kept.empty()}});
+    commit({{.to = State::kVerifying, .back = true, .attention = !outcome.kept.empty(), .kept = outcome.kept.size()}});
     const auto again = lookAtRestored();
     report_.after = again;
     const bool well = verdictOf(again) == Cause::kPassed;

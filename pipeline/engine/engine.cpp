@@ -13,6 +13,7 @@
 #include "pipeline/engine/verified.h"
 #include "pipeline/engine/way_back.h"
 #include "stages/sandbox/owner.h"
+#include "store/adoption_records.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
@@ -333,11 +334,6 @@ Promotion Engine::cancel(std::int64_t id) {
     return promotion;
 }
 
-std::filesystem::path Engine::targetOf(const std::string& name) const {
-    const std::string path = stageNamed(project_, name).settings.text("path");
-    return path.empty() ? project_.root : (project_.root / path).lexically_normal();
-}
-
 // What is on record says what may go in and what can be taken back: only a person puts something else in its place.
 void Engine::requireMayAdopt(const std::string& name, const AdoptWish& wish) const {
     if (wish.isGiven()) requirePerson(parts_.actor, "vouch for what a stage holds");
@@ -351,8 +347,9 @@ void Engine::requireMayAdopt(const std::string& name, const AdoptWish& wish) con
         .hint("ask a person to look at the target and to adopt it");
 }
 
-std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& driver, const AdoptWish& wish) const {
-    if (wish.nothing) return driver.vouchedFor(std::nullopt);
+std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& driver, const AdoptWish& wish,
+                                            StageDriver::Adopting how) const {
+    if (wish.nothing) return driver.vouchedFor(std::nullopt, how);
     if (wish.promotion) {
         const Promotion promotion = promotionOf(parts_.store.records(), *wish.promotion);
         if (promotion.project != project_.id || promotion.stage != stage.name || !promotion.checkpoint)
@@ -360,28 +357,33 @@ std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& dri
                         stage.name)
                 .hint(fmt::format("`gradus audit timeline {}` shows what came and went", stage.name));
         requireTargetOf(promotion, driver);
-        return driver.vouchedFor(driver.treeAfter(readCheckpoint(parts_.objects, promotion)));
+        return driver.vouchedFor(driver.treeAfter(readCheckpoint(parts_.objects, promotion)), how);
     }
     const bool isNothing =
         driver.canLook() && isGone(driver, parts_.store.records().stageState(project_.id, stage.name));
-    return isNothing ? std::nullopt : std::optional(driver.adopt());
+    return isNothing ? std::nullopt : std::optional(driver.adopt(how));
 }
 
-std::optional<HeldTree> Engine::adopt(const std::string& name, const AdoptWish& wish) {
+Adopted Engine::adopt(const std::string& name, const AdoptWish& wish, bool onlyTry) {
     const Stage& stage = stageNamed(project_, name);
     requireMayAdopt(name, wish);
     const StageState seen = parts_.store.records().stageState(project_.id, name);
     requireStill(parts_.store.records(), project_.id, name, seen);
     const auto driver = parts_.driver(stage, {});
+    if (onlyTry) return {takeForHeld(stage, *driver, wish, StageDriver::Adopting::kLook), driver->canLook()};
     const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});
     requireStill(parts_.store.records(), project_.id, name, seen);
-    auto held = takeForHeld(stage, *driver, wish);
-    parts_.store.write([&](Writer& writer) {
-        writer.adoptStage(project_.id, name, held ? std::optional(held->digest) : std::nullopt,
-                          writer.actor(parts_.actor));
-    });
-    return held;
+    Adopted adopted{takeForHeld(stage, *driver, wish, StageDriver::Adopting::kTake), driver->canLook()};
+    Adoption word{.project = project_.id,
+                  .stage = name,
+                  .vouched = wish.isGiven(),
+                  .brought = wish.promotion,
+                  .settles = seen.stuck ? seen.stuck : seen.attention,
+                  .uid = parts_.uid};
+    if (adopted.held) word.tree = adopted.held->digest;
+    parts_.store.write([&](Writer& writer) { recordAdoption(writer, word, writer.actor(parts_.actor)); });
+    return adopted;
 }
 
 }  // namespace gradus

@@ -147,6 +147,12 @@ struct AdoptWish {
     bool isGiven() const { return promotion || nothing; }
 };
 
+/// What a stage is taken to hold from now on.
+struct Adopted {
+    std::optional<HeldTree> held;  ///< nothing: nothing of ours
+    bool isLookedAt = false;       ///< it was seen to be there; otherwise its `status` names it, or a person does
+};
+
 /// How a change is brought up.
 struct PromoteWish {
     std::vector<OverrideWish> overrides;
@@ -169,9 +175,10 @@ struct Climb {
 /// A stage whose after checks keep running although its promotion is through.
 struct Monitored {
     Promotion promotion;
-    Watch watch;        ///< as far as it came
-    Milliseconds left;  ///< zero: it is over
-    std::string note;   ///< what a person should know of the last look
+    Watch watch;                   ///< as far as it came
+    Milliseconds left;             ///< zero: it is over
+    std::string note;              ///< what a person should know of the last look
+    bool isLeftToAPerson = false;  ///< it failed, and stays until somebody takes it back
 };
 
 struct MonitorWish {
@@ -282,10 +289,8 @@ class Engine {
     Promotion cancel(std::int64_t promotion);
     /// What is there becomes what the stage holds; nothing, if something is on record and nothing is there any more.
     /// Throws Error(kNotAllowed) for anybody but a person where something is on record, or where it takes a word.
-    std::optional<HeldTree> adopt(const std::string& stage, const AdoptWish& wish = {});
-    void requireMayAdopt(const std::string& stage, const AdoptWish& wish = {}) const;
-    /// Where that lies: its directory, or the project where it has none of its own.
-    std::filesystem::path targetOf(const std::string& stage) const;
+    /// `onlyTry`: the same answers, and nothing is touched or recorded.
+    Adopted adopt(const std::string& stage, const AdoptWish& wish = {}, bool onlyTry = false);
 
     /// The stage that what waits of a change was to go on to; nothing: nothing waits, or nobody said.
     std::optional<std::string> goalOf(std::int64_t change) const;
@@ -334,7 +339,9 @@ class Engine {
                                           const std::stop_token& cancel);
     /// Throws Error(kBusy) for one that another process drives.
     void requireUndriven(const Promotion& promotion) const;
-    std::optional<HeldTree> takeForHeld(const Stage& stage, StageDriver& driver, const AdoptWish& wish) const;
+    void requireMayAdopt(const std::string& stage, const AdoptWish& wish) const;
+    std::optional<HeldTree> takeForHeld(const Stage& stage, StageDriver& driver, const AdoptWish& wish,
+                                        StageDriver::Adopting how) const;
     Decision decideOn(const Stage& stage, const Facts& facts) const;
     /// False: it is no use to wait any longer.
     bool awaitOpening(const StageReport& report, Milliseconds& patience, const EngineProgress& progress,

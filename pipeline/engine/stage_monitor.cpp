@@ -38,7 +38,7 @@ StageMonitor::StageMonitor(const EngineProject& project, EngineParts& parts, con
     : project_(&project),
       parts_(&parts),
       stage_(&stage),
-      state_{promotion, watch, Milliseconds(0), {}},
+      state_{.promotion = promotion, .watch = watch, .left = Milliseconds(0), .note = {}},
       lock_(std::move(lock)),
       watcher_(watchedChecks(project.pipeline, stage, kLookAgain), watch.looked),
       recorded_(watch.looked) {}
@@ -146,6 +146,7 @@ std::string StageMonitor::whyNotTaken() const {
 // Said once, and held, so that status shows it: asking on and on would not change what cannot be undone.
 std::optional<StageReport> StageMonitor::leaveToAPerson(const std::string& reason, const std::string& why) {
     state_.note = fmt::format("{}; {}", reason, why);
+    state_.isLeftToAPerson = true;
     state_.watch.ended = true;
     parts_->store.write([&](Writer& writer) {
         const ActorId actor = writer.actor(parts_->actor);
@@ -172,6 +173,7 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
     });
     if (isTakenBackByHand(*stage_)) {
         state_.note += "; the policy leaves taking it back to a person";
+        state_.isLeftToAPerson = true;
         record(true);
         return std::nullopt;
     }

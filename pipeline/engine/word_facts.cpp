@@ -63,7 +63,8 @@ void addWords(const Records& records, std::int64_t project, const std::string& s
         facts.vetoes.push_back(
             {veto.changeSet, veto.patch, veto.stage, whoIs(records, veto.by), veto.at, veto.reason.value_or("")});
     if (const auto halt = words.halt(project))
-        facts.halt = HaltFact{whoIs(records, halt->by), halt->at, halt->reason.value_or("")};
+        facts.halt =
+            HaltFact{whoIs(records, halt->by), halt->at, halt->reason.value_or(""), !halt->project.has_value()};
     for (const GateOverride& word : words.overrides(facts.promotion))
         facts.overrides.push_back(overrideFact(records, word));
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/service/adoption_teller.h"
 #include "store/model/change.h"
 #include "store/model/evidence.h"
 #include "store/model/promotion.h"
@@ -36,8 +37,10 @@ struct Blame {
     std::vector<CheckResult> proofs;                          ///< checks that passed
     std::vector<std::pair<std::string, Approval>> approvals;  ///< who said yes, of those that were acted on
     std::vector<std::pair<std::string, GateOverride>> overrides;
-    std::optional<LineOfFile> line;  ///< what was asked about, if that was a line
-    std::vector<BlamedPath> below;   ///< if that was a directory: what was touched in it, by path
+    std::optional<AdoptionTold> vouched;  ///< on whose word the stage has it, if no promotion proves that
+    std::optional<std::string> builtBy;   ///< the check that built the file, if that is what it is
+    std::optional<LineOfFile> line;       ///< what was asked about, if that was a line
+    std::vector<BlamedPath> below;        ///< if that was a directory: what was touched in it, by path
 };
 
 }  // namespace gradus

@@ -11,6 +11,7 @@
 #include "stages/changes/git_work_tree.h"
 #include "stages/changes/work_tree.h"
 #include "stages/sandbox/clone_view.h"
+#include "store/adoption_records.h"
 #include "store/model/actor_name.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
@@ -27,14 +28,15 @@ std::vector<QueueEntry> queueOf(const Records& records, std::int64_t project, co
     std::vector<QueueEntry> queue;
     const Milliseconds limit = stage.policy.settings.duration("wait-limit");
     for (const Promotion& promotion : lineOf(records, project, stage.name)) {
-        QueueEntry entry{promotion, records.lastReason(promotion.id).value_or(""), waited(promotion, now), {}};
+        QueueEntry entry{promotion, {}, waited(promotion, now), {}};
         if (!isUnderWay(promotion.state)) entry.expires = expiresAt(promotion, limit, now);
         queue.push_back(std::move(entry));
     }
     return queue;
 }
 
-StageStatus stageStatus(const Records& records, std::int64_t project, const Stage& stage, const Moment& now) {
+StageStatus stageStatus(Store& store, std::int64_t project, const Stage& stage, const Moment& now) {
+    const Records& records = store.records();
     StageStatus status;
     status.queue = queueOf(records, project, stage, now);
     status.stage = stage.name;
@@ -45,6 +47,8 @@ StageStatus stageStatus(const Records& records, std::int64_t project, const Stag
                            : status.newest && !isFinal(status.newest->state) ? std::optional(status.newest->id)
                                                                              : std::nullopt;
     if (concerned) status.steps = records.steps().of(records.promotion(*concerned)->undoes.value_or(*concerned));
+    if (const auto adoption = standingAdoption(store.sql(), records, project, stage.name))
+        status.adopted = tellAdoption(records, *adoption);
     if (!status.holds.promotion) return status;
     status.promotion = records.promotion(*status.holds.promotion);
     // It failed where it is, and nobody could take it back.
@@ -117,6 +121,12 @@ Store& Service::existing() {
 
 namespace {
 
+/// It got stuck, and that does not close its stage any more.
+bool isSettled(const Records& records, const Promotion& promotion) {
+    return promotion.state == PromotionState::kStuck &&
+           records.stageState(promotion.project, promotion.stage).stuck != promotion.id;
+}
+
 /// How far the newest change came.
 void followNewest(const Records& records, const EngineProject& project, StatusReport& report) {
     if (report.changes.empty()) return;
@@ -126,7 +136,8 @@ void followNewest(const Records& records, const EngineProject& project, StatusRe
         return standingIn(project, records, newest, stage.name).has_value();
     });
     if (isEverywhere) return;
-    if (promotions.empty() || (promotions.back().state == PromotionState::kPromoted && !promotions.back().undoes))
+    if (promotions.empty() || (promotions.back().state == PromotionState::kPromoted && !promotions.back().undoes) ||
+        isSettled(records, promotions.back()))
         report.ahead = newest;
     else if (!promotions.back().undoes && isFinal(promotions.back().state))
         report.stopped = promotions.back().id;
@@ -159,7 +170,7 @@ StatusReport Service::status(const fs::path& directory) {
             report.needRecovery = gradus::needRecovery(store->records(), state(), *project);
             if (report.loaded && report.loaded->pipeline)
                 for (const Stage& stage : report.loaded->pipeline->stages)
-                    report.stages.push_back(stageStatus(store->records(), *project, stage, around_.clock.moment()));
+                    report.stages.push_back(stageStatus(*store, *project, stage, around_.clock.moment()));
             if (report.rules.state == RulesState::kTrusted && report.loaded && report.loaded->pipeline) {
                 const Pipeline& pipeline = *report.loaded->pipeline;
                 followNewest(store->records(), {*project, report.rules.root, pipeline, rulesDigest(pipeline)}, report);
@@ -167,6 +178,9 @@ StatusReport Service::status(const fs::path& directory) {
             }
         }
     }
+    // Last: whoever looks at gates opens the store anew.
+    for (StageStatus& stage : report.stages)
+        for (QueueEntry& entry : stage.queue) entry.reason = reasonNow(directory, entry.promotion);
     return report;
 }
 

@@ -8,6 +8,7 @@
 
 #include "pipeline/engine/check_runner.h"
 #include "pipeline/engine/engine.h"
+#include "pipeline/service/adoption_teller.h"
 #include "pipeline/service/audit_entry.h"
 #include "pipeline/service/blame.h"
 #include "pipeline/service/changes.h"
@@ -61,7 +62,7 @@ struct TrustReport {
 /// One promotion in the queue of a stage.
 struct QueueEntry {
     Promotion promotion;
-    std::string reason;           ///< of its last step
+    std::string reason;           ///< of its last step; of one that waits, what it waits for now
     Milliseconds waited{0};       ///< since it was opened, whatever was done to the clock
     std::optional<Time> expires;  ///< of one that waits
 };
@@ -71,7 +72,8 @@ struct StageStatus {
     std::string stage;
     std::string driver;
     StageState holds;
-    std::optional<Promotion> promotion;  ///< that brought it
+    std::optional<Promotion> promotion;   ///< that brought it
+    std::optional<AdoptionTold> adopted;  ///< whose word says that it holds this, where no promotion does
     std::string title;
     std::string by;                   ///< who made the change
     std::optional<Promotion> newest;  ///< the last attempt to enter it
@@ -126,6 +128,8 @@ struct PromotionStory {
     std::vector<StepRecord> steps;   ///< of an undo, those of what it undoes
     std::vector<WordInForce> holds;  ///< that stand now and are about its change, or its stage
     StageState stage;
+    /// Of one that got stuck, where that is over: what settled it. Empty: nothing did.
+    std::string settled;
 };
 
 /// Everything that decides whether a sandbox can be built here, seen by trying.
@@ -299,6 +303,11 @@ class Service {
     /// stage that holds nothing.
     Promotion promotionToTakeBack(const std::filesystem::path& directory, const std::string& words);
     PromotionStory story(std::int64_t promotion);
+    /// What one that waits is waiting for now: people may have said something since it was last moved. The reason on
+    /// record for any other, and where nobody can look.
+    std::string reasonNow(const std::filesystem::path& directory, const Promotion& promotion);
+    /// Whose word says what a stage holds; nothing: a promotion brought it, or it never held anything.
+    std::optional<AdoptionTold> adoptionIn(const std::filesystem::path& directory, const std::string& stage);
     std::optional<Promotion> newestPromotion(std::int64_t change);
     /// What a check printed; nothing when it is not kept any more.
     std::optional<std::string> logOf(const CheckResult& check);
@@ -323,7 +332,9 @@ class Service {
                     const std::optional<std::string>& stage);
     void hold(const std::filesystem::path& directory, const Spoken& what, const std::string& reason,
               const std::optional<Time>& until);
-    void unhold(const std::filesystem::path& directory, const Spoken& what);
+    /// Gives when it ended, of one that ended by itself: there is nothing to lift then. Throws Error(kNotFound) where
+    /// nothing was held.
+    std::optional<Time> unhold(const std::filesystem::path& directory, const Spoken& what, bool onlyTry);
     /// Without a change, to what the stage holds. Gives the pin.
     Pin pin(const std::filesystem::path& directory, const Spoken& what, const std::string& reason, bool onlyTry);
     void unpin(const std::filesystem::path& directory, const std::string& stage);
@@ -405,10 +416,10 @@ class Service {
     SubmitReport enterChange(const std::filesystem::path& root, FoundChange found, const SubmitRequest& request);
     Change submitOnce(const std::filesystem::path& directory, const ChangeSource& source,
                       const std::optional<std::string>& title);
-    Blame blameOf(const Promotion& promotion);
+    Blame blameOf(const Promotion& promotion, const std::optional<Adoption>& vouched);
     std::string blamedPath(const std::filesystem::path& directory, const std::string& stage, const std::string& words);
-    Blame blameLine(const std::filesystem::path& directory, const std::string& stage, std::int64_t newest,
-                    const std::string& words, LineOfFile line);
+    Blame blameLine(const std::filesystem::path& directory, const std::string& stage, const std::string& words,
+                    LineOfFile line);
     ChangeView viewOf(const Store& store, const Change& change) const;
     BaseFingerprint baseNow(const std::filesystem::path& root) const;
     AuditQuery resolve(const AuditRequest& request, const Store& store);

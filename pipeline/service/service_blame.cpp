@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "pipeline/service/project.h"
 #include "pipeline/service/promoter.h"
 #include "pipeline/service/service.h"
 #include "stages/changes/text_merge.h"
 #include "stages/changes/tree_reader.h"
+#include "store/adoption_records.h"
 #include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -33,6 +36,46 @@ std::vector<ChangeSet> broughtBy(const Records& records, const Objects& objects,
             all.push_back(readChanges(objects, *check.outputs));
     return all;
 }
+
+/// Promotions that brought what a stage holds, newest first: from each to what the stage held before it. Where that was
+/// taken for a promotion's tree on a person's word, through that word.
+class Holders {
+  public:
+    Holders(Store& store, std::int64_t project, const std::string& stage)
+        : records_(store.records()), adoptions_(adoptionsOf(store.sql(), project, stage)) {
+        const StageState holds = records_.stageState(project, stage);
+        holds.promotion ? take(*holds.promotion) : takeVouched(holds.tree, std::numeric_limits<std::int64_t>::max());
+    }
+
+    const std::optional<Promotion>& now() const { return now_; }
+    /// The word that it was reached by.
+    const std::optional<Adoption>& vouched() const { return vouched_; }
+    void goBack() {
+        const Promotion from = *std::exchange(now_, std::nullopt);
+        from.previous ? take(*from.previous) : takeVouched(from.previousTree, from.id);
+    }
+
+  private:
+    void take(std::int64_t id) { now_ = records_.promotion(id); }
+    void takeVouched(const std::optional<Digest>& tree, std::int64_t before) {
+        for (auto adoption = adoptions_.rbegin(); adoption != adoptions_.rend() && tree && !now_; ++adoption) {
+            if (adoption->tree != tree || adoption->brought.value_or(before) >= before) continue;
+            vouched_ = *adoption;
+            take(*adoption->brought);
+        }
+    }
+
+    const Records& records_;
+    std::vector<Adoption> adoptions_;
+    std::optional<Promotion> now_;
+    std::optional<Adoption> vouched_;
+};
+
+/// The check that built the path, and the file as it built it.
+struct BuiltFile {
+    std::string check;
+    PathChange file;
+};
 
 bool isDirectory(const PathChange& change) {
     const auto& entry = change.after ? change.after : change.before;
@@ -89,6 +132,18 @@ const PathChange* changeAt(const ChangeSet& changes, const std::string& path) {
     const auto found =
         std::find_if(all.begin(), all.end(), [&](const PathChange& change) { return change.path == path; });
     return found == all.end() ? nullptr : &*found;
+}
+
+/// Nothing: the promotion's checks built no such file.
+std::optional<BuiltFile> builtIn(const Records& records, const Objects& objects, const Promotion& promotion,
+                                 const std::string& path) {
+    for (const CheckResult& check : records.checkResults(promotion.id)) {
+        if (!check.outputs || check.verdict != Cause::kPassed || !objects.contains(*check.outputs)) continue;
+        const ChangeSet outputs = readChanges(objects, *check.outputs);
+        const PathChange* const built = changeAt(outputs, path);
+        if (built != nullptr && !isDirectory(*built)) return BuiltFile{check.check, *built};
+    }
+    return std::nullopt;
 }
 
 /// "src/app.c:7", as far as it can be one.
@@ -163,6 +218,16 @@ class LineWalk {
         return Came::kBefore;
     }
 
+    /// Whether the line is in this file, too, as it was earlier; if so, that is where it is followed from.
+    bool isIn(const Entry& earlier) {
+        const auto text = textOf(earlier);
+        const auto there = text ? lineBefore(*text, text_, number_) : std::nullopt;
+        if (!there) return false;
+        text_ = *text;
+        number_ = *there;
+        return true;
+    }
+
   private:
     std::optional<std::string> textOf(const std::optional<Entry>& entry) const {
         if (!entry || entry->type != EntryType::kFile || !objects_.contains(entry->digest)) return std::nullopt;
@@ -182,6 +247,16 @@ void requireReadable(const fs::path& file, const std::string& path) {
     const auto size = fs::file_size(file, error);
     if (!error && size > kMostMerged)
         throw Error(ErrorCode::kUsage, "'{}' is too large to be read line by line", printable(path));
+}
+
+[[noreturn]] void throwHoldsNoChange(const Records& records, const std::optional<Adoption>& adopted,
+                                     const std::string& stage) {
+    if (!adopted)
+        throw Error(ErrorCode::kNotFound, "'{}' is no stage that holds a change", printable(stage))
+            .hint("`gradus status` shows what every stage holds");
+    throw Error(ErrorCode::kNotFound, "{} holds nothing that a promotion brought: {}, {}", printable(stage),
+                tellAdoption(records, *adopted).text, formatTime(adopted->at))
+        .hint(fmt::format("`gradus audit timeline {}` shows what came and went", stage));
 }
 
 /// The file as the stage has it, and the line in it. Throws Error for one that cannot be asked about.
@@ -212,10 +287,11 @@ std::string textIn(const fs::path& directory, const std::string& stage, LineOfFi
 
 }  // namespace
 
-Blame Service::blameOf(const Promotion& promotion) {
+Blame Service::blameOf(const Promotion& promotion, const std::optional<Adoption>& vouched) {
     Store& store = existing();
     const Records& records = store.records();
     Blame blame{.promotion = promotion, .change = *records.change(promotion.change, promotion.revision)};
+    if (vouched) blame.vouched = tellAdoption(records, *vouched);
     for (const RevisionMaker& maker : records.words().makers(promotion.change))
         blame.makers.push_back(nameOf(records, maker.actor) +
                                (maker.sponsor ? " for " + nameOf(records, *maker.sponsor) : ""));
@@ -241,23 +317,27 @@ Blame Service::blame(const fs::path& directory, const std::string& stage, const 
     const std::string path = words ? blamedPath(directory, stage, *words) : std::string();
     const Records& records = existing().records();
     const auto project = records.findProject(identify(projectRoot(directory)));
-    const auto newest = project ? records.stageState(*project, stage).promotion : std::nullopt;
-    if (!newest)
-        throw Error(ErrorCode::kNotFound, "'{}' is no stage that holds a change", printable(stage))
-            .hint("`gradus status` shows what every stage holds");
-    if (!words) return blameOf(*records.promotion(*newest));
+    if (!project) throwHoldsNoChange(records, std::nullopt, stage);
+    Holders holders(existing(), *project, stage);
+    if (!holders.now())
+        throwHoldsNoChange(records, standingAdoption(existing().sql(), records, *project, stage), stage);
+    if (!words) return blameOf(*holders.now(), holders.vouched());
     const Objects all = objects();
     PathWalk walk(path);
-    for (auto holder = newest; holder; holder = records.promotion(*holder)->previous) {
-        const Promotion promotion = *records.promotion(*holder);
-        if (!walk.ask(promotion, broughtBy(records, all, promotion))) break;
+    std::optional<Adoption> vouched;
+    for (; holders.now(); holders.goBack()) {
+        const bool wasFound = walk.newest().has_value();
+        const bool goesOn = walk.ask(*holders.now(), broughtBy(records, all, *holders.now()));
+        if (!wasFound && walk.newest()) vouched = holders.vouched();
+        if (!goesOn) break;
     }
     if (walk.newest()) {
-        Blame blame = blameOf(*walk.newest());
+        Blame blame = blameOf(*walk.newest(), vouched);
         blame.below = walk.below();
+        if (const auto built = builtIn(records, all, *walk.newest(), path)) blame.builtBy = built->check;
         return blame;
     }
-    if (const auto line = lineIn(path)) return blameLine(directory, stage, *newest, path, *line);
+    if (const auto line = lineIn(path)) return blameLine(directory, stage, path, *line);
     throw Error(ErrorCode::kNotFound, "no change that was promoted into {} touched '{}'", printable(stage),
                 printable(path.empty() ? "." : path))
         .hint("it is from before the first promotion, or not there");
@@ -278,8 +358,8 @@ std::string Service::blamedPath(const fs::path& directory, const std::string& st
         .hint("name a file, a directory or a line (FILE:7), from where you are or absolute");
 }
 
-Blame Service::blameLine(const fs::path& directory, const std::string& stage, std::int64_t newest,
-                         const std::string& words, LineOfFile line) {
+Blame Service::blameLine(const fs::path& directory, const std::string& stage, const std::string& words,
+                         LineOfFile line) {
     const auto held = engine(directory).heldIn(stage);
     if (!held) throw Error(ErrorCode::kNotFound, "{} holds nothing", printable(stage));
     Objects all = objects();
@@ -296,22 +376,35 @@ Blame Service::blameLine(const fs::path& directory, const std::string& stage, st
                      printable(stage), why)
             .hint("git blame may know more");
     };
-    for (std::optional<std::int64_t> holder = newest; holder; holder = records.promotion(*holder)->previous) {
-        const Promotion promotion = *records.promotion(*holder);
+    Holders holders(existing(), engine(directory).project().id, stage);
+    std::optional<Blame> built;
+    for (; holders.now(); holders.goBack()) {
+        const Promotion& promotion = *holders.now();
         const auto change = records.change(promotion.change, promotion.revision);
         const ChangeSet changes = readChanges(all, change->changeSet);
         const PathChange* const touched = changeAt(changes, line.path);
-        if (touched == nullptr) continue;
+        if (touched == nullptr) {
+            // A build makes all of a file: who brought the line is the first in whose build it is.
+            const auto file = builtIn(records, all, promotion, line.path);
+            if (file && !walk.isIn(*file->file.after)) break;
+            if (file) built = blameOf(promotion, holders.vouched());
+            if (file) built->builtBy = file->check;
+            continue;
+        }
+        if (built) break;
         const LineWalk::Came came = walk.askOf(*touched);
         if (came == LineWalk::Came::kElsewhere)
             throw fail(
                 fmt::format("was brought by no promotion: somebody wrote it after {}", promotionHandle(promotion.id)));
         if (came == LineWalk::Came::kBefore) continue;
-        Blame blame = blameOf(promotion);
+        Blame blame = blameOf(promotion, holders.vouched());
         blame.line = line;
         return blame;
     }
-    throw fail("is older than every promotion into it");
+    if (!built && holders.now()) throw fail("was brought by no promotion: somebody changed what was built");
+    if (!built) throw fail("is older than every promotion into it");
+    built->line = line;
+    return *built;
 }
 
 }  // namespace gradus

@@ -1,9 +1,11 @@
 #include <algorithm>
 
+#include "pipeline/engine/drive.h"
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
 #include "pipeline/service/word_teller.h"
+#include "store/adoption_records.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -21,6 +23,33 @@ constexpr std::string_view kWithoutFile = R"([pipeline]
 name = "project"
 stages = ["local"]
 )";
+
+/// What opens and closes gates without moving what waits at them.
+constexpr std::array kWords{EventKind::kApprovalGiven,  EventKind::kApprovalWithdrawn, EventKind::kChangeHeld,
+                            EventKind::kChangeReleased, EventKind::kStageHeld,         EventKind::kStageReleased,
+                            EventKind::kStagePinned,    EventKind::kStageUnpinned,     EventKind::kChangeVetoed,
+                            EventKind::kVetoLifted,     EventKind::kStageAdopted};
+
+/// Whether somebody said something since it was moved that may concern it.
+bool isSpokenSince(Sql& sql, const Promotion& promotion) {
+    const auto isSaid = [&](EventKind kind, std::optional<std::int64_t> project) {
+        return !queryEvents(sql, {.since = promotion.movedAt, .kind = kind, .project = project, .limit = 1}).empty();
+    };
+    return std::any_of(kWords.begin(), kWords.end(), [&](EventKind kind) { return isSaid(kind, promotion.project); }) ||
+           isSaid(EventKind::kWorkHalted, std::nullopt) || isSaid(EventKind::kWorkResumed, std::nullopt);
+}
+
+/// Why what got stuck does not close its stage any more.
+std::string whatSettled(Store& store, const Promotion& stuck) {
+    for (const Adoption& adoption : adoptionsOf(store.sql(), stuck.project, stuck.stage))
+        if (adoption.settles ? *adoption.settles == stuck.id : adoption.at >= stuck.movedAt)
+            return fmt::format("on {}: {}", formatTime(adoption.at), tellAdoption(store.records(), adoption).text);
+    const std::int64_t undone = stuck.undoes.value_or(stuck.id);
+    for (const Promotion& other : store.records().promotionsOf(stuck.change))
+        if (other.undoes == undone && other.state == PromotionState::kPromoted)
+            return fmt::format("on {}: {} took it back", formatTime(other.movedAt), promotionHandle(other.id));
+    return "since: the stage is open again";
+}
 
 RuleFiles rulesWithoutFile() {
     RuleFiles files;
@@ -96,7 +125,13 @@ Engine& Service::recovered(const fs::path& directory, const EngineProgress& prog
 
 Engine& Service::tended(const fs::path& directory, const EngineProgress& progress, const std::stop_token& cancel) {
     Engine& engine = recovered(directory, progress, cancel);
-    for (const StageReport& back : engine.lookWhereDue(progress, cancel).takenBack)
+    const MonitorReport report = engine.lookWhereDue(progress, cancel);
+    for (const Monitored& one : report.stages)
+        if (one.isLeftToAPerson)
+            around_.warn(fmt::format("{} failed in {} and is not taken back: {}; `gradus rollback {}` does that",
+                                     promotionHandle(one.promotion.id), one.promotion.stage, one.note,
+                                     one.promotion.stage));
+    for (const StageReport& back : report.takenBack)
         around_.warn(fmt::format("{} failed in {} and was taken back by {}: {}",
                                  promotionHandle(back.promotion.undoes.value_or(0)), back.promotion.stage,
                                  promotionHandle(back.promotion.id), back.reason));
@@ -128,14 +163,17 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
             .hint("name a promotion (p3), a change (c2) or a stage; `gradus status` shows them");
     };
     if (!project) throw fail();
-    if (words && *words != "@") {
+    if (words) {
         const auto handle = parseHandle(*words);
         if (handle && handle->kind == HandleKind::kPromotion) {
             const auto found = records.promotion(handle->number);
             if (found && found->project == *project) return *found;
-        } else if (handle && handle->kind == HandleKind::kChange) {
-            const auto all = records.promotionsOf(viewChange(directory, *words).change.id);
+        } else if (handle && (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kLatest)) {
+            const std::int64_t change = viewChange(directory, *words).change.id;
+            const auto all = records.promotionsOf(change);
             if (!all.empty()) return all.back();
+            throw Error(ErrorCode::kNotFound, "nobody promoted {} yet", changeHandle(change))
+                .hint("gradus promote " + changeHandle(change));
         } else if (const StageState holds = records.stageState(*project, *words); holds.stuck || holds.promotion) {
             return *records.promotion(holds.stuck ? *holds.stuck : *holds.promotion);
         } else if (const auto newest = records.promotionsIn(*project, *words, 1); !newest.empty()) {
@@ -153,7 +191,7 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
 }
 
 Promotion Service::promotionToTakeBack(const fs::path& directory, const std::string& words) {
-    const Promotion named = promotionNamed(directory, words);
+    Promotion named = promotionNamed(directory, words);
     const Records& records = existing().records();
     const auto handle = parseHandle(words);
     const auto stands = [&](const Promotion& promotion) {
@@ -163,12 +201,11 @@ Promotion Service::promotionToTakeBack(const fs::path& directory, const std::str
                 promotion.state == PromotionState::kVerifying || promotion.state == PromotionState::kSoaking);
     };
     if (handle && handle->kind == HandleKind::kPromotion) return named;
-    if (handle && handle->kind == HandleKind::kChange) {
+    if (handle && (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kLatest)) {
         const auto all = records.promotionsOf(named.change);
         const auto found = std::find_if(all.rbegin(), all.rend(), stands);
         return found == all.rend() ? named : *found;
     }
-    if (words == "@") return named;
     const StageState holds = records.stageState(named.project, named.stage);
     // What is just coming in is what is meant.
     for (const Promotion& promotion : records.unfinished(named.project))
@@ -202,7 +239,28 @@ PromotionStory Service::story(std::int64_t id) {
             story.holds.push_back(tellHold(records, hold));
     }
     story.stage = records.stageState(story.promotion.project, story.promotion.stage);
+    if (story.promotion.state == PromotionState::kStuck && story.stage.stuck != id)
+        story.settled = whatSettled(existing(), story.promotion);
     return story;
+}
+
+std::string Service::reasonNow(const fs::path& directory, const Promotion& promotion) {
+    std::string recorded = existing().records().lastReason(promotion.id).value_or("");
+    if (promotion.state != PromotionState::kWaiting || !isSpokenSince(existing().sql(), promotion)) return recorded;
+    try {
+        const std::string now = closedGates(engine(directory).standing(promotion.change, promotion.stage).gates).reason;
+        return now.empty() ? "nothing keeps it any more" : now;
+    } catch (const Error&) {
+        return recorded;
+    }
+}
+
+std::optional<AdoptionTold> Service::adoptionIn(const fs::path& directory, const std::string& stage) {
+    Store& store = existing();
+    const auto project = store.records().findProject(identify(projectRoot(directory)));
+    const auto adoption =
+        project ? standingAdoption(store.sql(), store.records(), *project, stage) : std::optional<Adoption>();
+    return adoption ? std::optional(tellAdoption(store.records(), *adoption)) : std::nullopt;
 }
 
 std::optional<std::string> Service::logOf(const CheckResult& check) {

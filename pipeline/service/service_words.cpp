@@ -26,6 +26,28 @@ std::optional<std::int64_t> idOf(const Spoken& what) {
     return what.change ? std::optional(what.change->id) : std::nullopt;
 }
 
+std::string scopeOf(const std::optional<std::int64_t>& change, const std::optional<std::string>& stage) {
+    return (change ? changeHandle(*change) : "") + (change && stage ? " in " : "") + stage.value_or("");
+}
+
+/// As a command names it: "c2 --stage production".
+std::string wordsFor(const Hold& hold) {
+    if (!hold.change) return hold.stage.value_or("");
+    return changeHandle(*hold.change) + (hold.stage ? " --stage " + *hold.stage : "");
+}
+
+/// Names the hold that may be meant.
+[[noreturn]] void throwNotHeld(const std::vector<Hold>& holds, const Spoken& what) {
+    std::string hint = "`gradus status` shows what is held";
+    for (const Hold& hold : holds) {
+        const bool sameChange = hold.change && hold.change == idOf(what);
+        const bool sameStage = hold.stage && hold.stage == what.stage;
+        if (sameChange || sameStage)
+            hint = fmt::format("{} is: gradus unhold {}", scopeOf(hold.change, hold.stage), wordsFor(hold));
+    }
+    throw Error(ErrorCode::kNotFound, "{} is not held", scopeOf(idOf(what), what.stage)).hint(hint);
+}
+
 // A hold that ends sooner in the place of another one would lift it.
 void requireMayReplace(const Records& records, const Hold& hold, const Actor& by, Time now) {
     if (by.kind == ActorKind::kPerson) return;
@@ -105,10 +127,16 @@ void Service::hold(const fs::path& directory, const Spoken& what, const std::str
     });
 }
 
-void Service::unhold(const fs::path& directory, const Spoken& what) {
+std::optional<Time> Service::unhold(const fs::path& directory, const Spoken& what, bool onlyTry) {
     requirePerson(caller(), "lift a hold");
     const std::int64_t project = projectOf(directory);
-    say([&](WordWriter& words) { words.release(project, idOf(what), what.stage); });
+    const auto holds = writing().records().words().holds(project);
+    const auto found = std::ranges::find_if(
+        holds, [&](const Hold& hold) { return hold.stage == what.stage && hold.change == idOf(what); });
+    if (found == holds.end()) throwNotHeld(holds, what);
+    if (found->until && *found->until <= around_.clock.now()) return found->until;
+    if (!onlyTry) say([&](WordWriter& words) { words.release(project, idOf(what), what.stage); });
+    return std::nullopt;
 }
 
 Pin Service::pin(const fs::path& directory, const Spoken& what, const std::string& reason, bool onlyTry) {
@@ -173,7 +201,13 @@ void Service::halt(const fs::path& directory, bool everywhere, const std::string
 void Service::resume(const fs::path& directory, bool everywhere) {
     requirePerson(caller(), "resume work");
     const auto project = everywhere ? std::nullopt : std::optional(projectOf(directory));
-    say([&](WordWriter& words) { words.resume(project); });
+    const auto standing = writing().records().words().halt(projectOf(directory));
+    try {
+        say([&](WordWriter& words) { words.resume(project); });
+    } catch (const Error& e) {
+        if (e.code() != ErrorCode::kNotFound || !standing) throw;
+        throw Error(e.code(), "{}", e.what()).hint(everywhere ? "gradus resume" : "gradus resume --everywhere");
+    }
 }
 
 std::vector<WordInForce> Service::wordsInForce(const fs::path& directory) {

@@ -4,7 +4,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "pipeline/service/adoption_teller.h"
 #include "policies/language/duration.h"
+#include "store/adoption_records.h"
 #include "store/model/handle.h"
 #include "store/model/promotion.h"
 #include "store/model/step.h"
@@ -99,6 +101,14 @@ std::string arrived(const Telling& t) {
     return fmt::format("{} entered {}", t.promoted(), stageOf(t.event));
 }
 
+/// Which paths they are is in the reason.
+std::string keptText(const Event& event) {
+    const auto count = event.fields.optionalNumber("kept");
+    if (!count) return "";
+    return fmt::format(", but for {}: edited there after it came, not by gradus, and kept as {}",
+                       *count == 1 ? "1 path" : fmt::format("{} paths", *count), *count == 1 ? "it is" : "they are");
+}
+
 std::string moved(const Telling& t) {
     struct Row {
         PromotionState to;
@@ -127,10 +137,11 @@ std::string moved(const Telling& t) {
     const bool isApplying = to == nameOf(kPromotionStates, PromotionState::kApplying);
     if (const auto promotion = isApplying ? t.promotion() : std::nullopt; promotion && promotion->undoes)
         text = "it is being taken back";
+    if (t.event.fields.has("back") && to == nameOf(kPromotionStates, PromotionState::kVerifying))
+        text = "the stage is as it was before, and looked at";
     const std::string& cause = t.event.fields.text("cause");
     if (cause != "proceeded" && cause != "passed") text += fmt::format(" ({})", cause);
-    if (t.event.fields.has("attention")) text += ", but for edits that somebody made since";
-    return text + because(t.event);
+    return text + keptText(t.event) + because(t.event);
 }
 
 std::string checked(const Telling& t) {
@@ -150,7 +161,7 @@ std::string clockBack(const Telling& t) {
     return fmt::format("the clock went back by {}: times before this line are later than those after it",
                        took(t.event.fields.number("by-ms")));
 }
-std::string adopted(const Telling& t) { return fmt::format("took what is in {} for what it holds", stageOf(t.event)); }
+std::string adopted(const Telling& t) { return adoptionSentence(t.records, adoptionOf(t.event)); }
 
 std::string heldScope(const Event& event) {
     if (!event.change) return stageOf(event);

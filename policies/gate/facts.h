@@ -128,6 +128,7 @@ struct HaltFact {
     Actor by;
     Time at{};
     std::string reason;
+    bool everywhere = false;  ///< of every project
 };
 
 /// The stage's target is neither before nor after, or nobody knows which.

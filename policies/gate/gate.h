@@ -99,6 +99,7 @@ struct GateAnswer {
     std::optional<Time> next;          ///< when `state` becomes another by itself
     std::vector<std::string> unblock;  ///< who can open a closed one: "any person but the author", "time"
     std::string overriddenBy;          ///< the person whose word opened it; empty: nobody's
+    bool everywhere = false;           ///< a word about every project closes it
     bool needsPerson = false;          ///< closed, and one more consent is all that it wants
     bool ask = false;                  ///< needsPerson, and nothing else is in the way: people should be asked now
     /// Of a closed one that says what to do instead of waiting.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "policies/gate/gates.h"
 
 namespace gradus {
@@ -6,9 +8,11 @@ namespace gradus {
 GateAnswer haltGate(const GateInput& input) {
     const auto& halt = input.facts.halt;
     if (!halt) return open(Gate::kHalt, "work goes on");
-    GateAnswer answer = closed(Gate::kHalt, "halted by " + actorText(halt->by) + inBrackets(halt->reason));
+    GateAnswer answer = closed(Gate::kHalt, fmt::format("{}halted by {}{}", halt->everywhere ? "everything is " : "",
+                                                        actorText(halt->by), inBrackets(halt->reason)));
     answer.since = halt->at;
-    answer.unblock = {"any person, by resume"};
+    answer.everywhere = halt->everywhere;
+    answer.unblock = {halt->everywhere ? "any person, by resume --everywhere" : "any person, by resume"};
     return answer;
 }
 

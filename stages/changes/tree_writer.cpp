@@ -41,6 +41,7 @@ constexpr std::array kReasons{
     Name<ConflictKind>{ConflictKind::kForeign, "it lies in another repository, which is left alone"},
     Name<ConflictKind>{ConflictKind::kNotCommitted, "a commit would take along what you have not committed"},
     Name<ConflictKind>{ConflictKind::kFiltered, "git stores it in another form, so it is left to you to commit"},
+    Name<ConflictKind>{ConflictKind::kOtherTree, "another tree is there than the one on record"},
 };
 
 std::string listed(const std::vector<Conflict>& conflicts) {

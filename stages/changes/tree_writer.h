@@ -37,6 +37,7 @@ enum class ConflictKind {
     kForeign,         ///< it lies in another repository: a submodule, or a clone in the tree
     kNotCommitted,    ///< a commit of the change would take along what somebody has not committed yet
     kFiltered,        ///< git would store other bytes than the file has: git LFS, line ends
+    kOtherTree,       ///< not a path but the stage: somebody has brought another tree there than the one on record
 };
 
 /// Why one path cannot be written, for a person.

@@ -167,7 +167,7 @@ std::optional<fs::path> BranchDriver::shown() const {
     return now ? std::optional(now->directory) : std::nullopt;
 }
 
-HeldTree BranchDriver::adopt() {
+HeldTree BranchDriver::adopt(Adopting /*how*/) {
     if (const auto now = held()) return *now;
     throw Error(ErrorCode::kNotAllowed, "{} has no branch '{}' that could be taken", local_.repository().root.native(),
                 branch_)

@@ -37,7 +37,7 @@ class BranchDriver final : public StageDriver {
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override;
     std::optional<std::filesystem::path> shown() const override;
-    HeldTree adopt() override;
+    HeldTree adopt(Adopting how) override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;

@@ -1,6 +1,7 @@
 #include "stages/drivers/command.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -18,6 +19,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostStatus = 4096;
+/// A digest in full.
+constexpr std::size_t kMostQuoted = 64;
 constexpr const char* kCopies = "copies";
 constexpr const char* kRequest = "request.json";
 
@@ -33,6 +36,15 @@ std::string trimmed(const std::string& text) {
     return text.substr(start, text.find_last_not_of(" \t\r\n") - start + 1);
 }
 
+/// What `status` prints, for a message: its first line, and whether there is more.
+std::string quoted(const std::string& said) {
+    const std::string line = said.substr(0, said.find('\n'));
+    const std::string text = "'" + printable(line.substr(0, kMostQuoted)) + (line.size() > kMostQuoted ? "…'" : "'");
+    return said.find('\n') == std::string::npos ? text : text + " and more lines";
+}
+
+bool isShortened(const std::string& said) { return said.size() > kMostQuoted || said.find('\n') != std::string::npos; }
+
 ReleaseStep copyOf(const CommandStep& step) { return ReleaseStep::decode(step.copies); }
 
 }  // namespace
@@ -47,7 +59,7 @@ TargetIdentity CommandDriver::identity() const {
             projectMarker(context_.project, git, "command " + context_.stage.name), true};
 }
 
-HeldTree CommandDriver::adopt() {
+HeldTree CommandDriver::adopt(Adopting how) {
     const auto said = status();
     if (!said)
         throw Error(ErrorCode::kNotAllowed,
@@ -57,12 +69,20 @@ HeldTree CommandDriver::adopt() {
             .hint(wordWanted());
     const auto tree = Digest::fromHex(*said);
     if (!tree || !copies_.keeps(*tree))
-        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints '{}', which is no tree that is kept of it",
-                    context_.stage.name, printable(*said))
+        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints {}, which is no tree that is kept of it",
+                    context_.stage.name, quoted(*said))
             .hint(fmt::format("bring one of its trees there; or give up what is there, so that the next promotion "
-                              "brings a whole tree: gradus adopt {} --holds nothing",
-                              context_.stage.name));
-    return *copies_.takeKept(tree);
+                              "brings a whole tree: gradus adopt {} --holds nothing{}",
+                              context_.stage.name, whereTheRestIs(*said)));
+    return *copies_.takeKept(tree, how);
+}
+
+// Nobody keeps what it prints: whoever wants all of it asks it.
+std::string CommandDriver::whereTheRestIs(const std::string& said) const {
+    if (!isShortened(said)) return "";
+    const HostCommand command = prepared("status", {});
+    return fmt::format("; all that it prints: GRADUS_ACTION=status GRADUS_STAGE={} {}", context_.stage.name,
+                       printable(fmt::format("{}", fmt::join(command.arguments, " "))));
 }
 
 std::string CommandDriver::wordWanted() const {
@@ -73,14 +93,19 @@ std::string CommandDriver::wordWanted() const {
 }
 
 // A word against what can be read does not count.
-std::optional<HeldTree> CommandDriver::vouchedFor(const std::optional<Digest>& tree) {
+std::optional<HeldTree> CommandDriver::vouchedFor(const std::optional<Digest>& tree, Adopting how) {
     const auto said = status();
     const auto shown = said ? Digest::fromHex(*said) : std::nullopt;
     const bool isAgainst = tree ? said && *said != tree->hex() : shown && copies_.keeps(*shown);
     if (isAgainst)
-        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints '{}', not {}", context_.stage.name,
-                    printable(*said), tree ? "'" + tree->hex() + "'" : "nothing of it")
-            .hint(fmt::format("gradus adopt {} takes what it prints", context_.stage.name));
+        throw Error(ErrorCode::kNotAllowed, "stage '{}': `status` prints {}, not {}", context_.stage.name,
+                    quoted(*said), tree ? "'" + tree->hex() + "'" : "nothing of it")
+            .hint((shown && copies_.keeps(*shown)
+                       ? fmt::format("gradus adopt {} takes what it prints", context_.stage.name)
+                       : fmt::format("that is none of its trees: let `status` print one, or nothing; or give up what "
+                                     "is there: gradus adopt {} --holds nothing",
+                                     context_.stage.name)) +
+                  whereTheRestIs(*said));
     if (tree && !said && !wasBrought(*tree))
         throw Error(ErrorCode::kNotAllowed,
                     "stage '{}': `apply` never ran for the tree {}, so nothing of it can be there", context_.stage.name,
@@ -88,7 +113,7 @@ std::optional<HeldTree> CommandDriver::vouchedFor(const std::optional<Digest>& t
             .hint(fmt::format("name a promotion that was brought there (`gradus audit timeline {0}`), or say that "
                               "nothing counts: gradus adopt {0} --holds nothing",
                               context_.stage.name));
-    return copies_.takeKept(tree);
+    return copies_.takeKept(tree, how);
 }
 
 bool CommandDriver::wasBrought(const Digest& tree) const {
@@ -159,7 +184,8 @@ std::string CommandDriver::bring(const TargetRequest& request, std::string& log)
     if (!fault.empty()) return "status: " + fault;
     const bool isNothing = request.now.tree.empty();
     if (said && (isNothing ? *said == request.before.digest : *said != request.now.digest))
-        return fmt::format("status: it prints '{}', not '{}'", printable(*said), request.now.digest);
+        return fmt::format("status: it prints {}, not '{}'{}", quoted(*said), request.now.digest,
+                           whereTheRestIs(*said));
     // Where there is nothing, nothing can be well.
     return isNothing ? "" : perform("health", request, log);
 }
@@ -168,7 +194,7 @@ std::optional<Conflict> CommandDriver::foreignTree() const {
     const auto now = copies_.held();
     const auto said = now && !shelf_.activation().isOpen ? status() : std::nullopt;
     if (!said || *said == now->digest.hex()) return std::nullopt;
-    return Conflict{ConflictKind::kEdited, context_.stage.name, now->digest.hex(), printable(*said), std::nullopt};
+    return Conflict{ConflictKind::kOtherTree, context_.stage.name, now->digest.hex(), quoted(*said), std::nullopt};
 }
 
 std::vector<Conflict> CommandDriver::conflicts(const StageChange& change) const {
@@ -180,7 +206,8 @@ std::vector<Conflict> CommandDriver::conflicts(const StageChange& change) const 
 Checkpoint CommandDriver::checkpoint(const StageChange& change) {
     if (const auto foreign = foreignTree())
         throw Error(ErrorCode::kNotAllowed, "nothing was written: {}", describe(*foreign))
-            .hint("somebody else has brought something there: bring back what the stage held, or take that change in");
+            .hint(fmt::format("bring back what it held; or take what is there for what it holds: gradus adopt {}",
+                              context_.stage.name));
     const auto now = copies_.held();
     CommandStep step{change.promotion, change.handle,
                      change.title,     change.author,
@@ -251,7 +278,7 @@ bool CommandDriver::isForeign(const CommandStep& step, RollbackOutcome& outcome)
     const auto said = status();
     const std::string previous = step.previous ? step.previous->hex() : "";
     if (!said || *said == copyOf(step).manifest.hex() || *said == previous) return false;
-    const std::string found = fmt::format("somebody else has brought '{}' there since", printable(*said));
+    const std::string found = fmt::format("somebody else has brought {} there since", quoted(*said));
     outcome.kept.push_back({context_.stage.name, found});
     outcome.problems.push_back(fmt::format("{}: {}", context_.stage.name, found));
     return true;

@@ -25,9 +25,9 @@ class CommandDriver final : public StageDriver {
     StageTrees trees(const Checkpoint& checkpoint) const override {
         return copies_.trees(CommandStep::decode(checkpoint).copies);
     }
-    HeldTree adopt() override;
+    HeldTree adopt(Adopting how) override;
     bool canLook() const override { return false; }
-    std::optional<HeldTree> vouchedFor(const std::optional<Digest>& tree) override;
+    std::optional<HeldTree> vouchedFor(const std::optional<Digest>& tree, Adopting how) override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
@@ -50,6 +50,8 @@ class CommandDriver final : public StageDriver {
     std::string wordWanted() const;
     /// Whether something of this tree can be there: `apply` ran for it at some time.
     bool wasBrought(const Digest& tree) const;
+    /// For a hint: how to see all of an output that a message has only the beginning of; empty: it has all.
+    std::string whereTheRestIs(const std::string& said) const;
     HostCommand prepared(const std::string& action, const std::vector<std::string>& told) const;
     /// Why it did not go well; empty if it did.
     std::string perform(const std::string& action, const TargetRequest& request, std::string& log);

@@ -40,7 +40,7 @@ Milliseconds patienceOf(const Stage& stage) {
     return own > Milliseconds(0) ? own : kPatience;
 }
 
-std::optional<HeldTree> StageDriver::vouchedFor(const std::optional<Digest>& /*tree*/) {
+std::optional<HeldTree> StageDriver::vouchedFor(const std::optional<Digest>& /*tree*/, Adopting /*how*/) {
     throw Error(ErrorCode::kUsage, "what the stage holds can be looked at, so nobody needs to vouch for it")
         .hint("leave --holds out: gradus adopt STAGE takes what is there");
 }

@@ -126,15 +126,16 @@ class StageDriver {
     /// What was promoted, is shown, and is not what it was any more, while nobody but us has anything to do there.
     virtual std::vector<Kept> departed(const Checkpoint& /*checkpoint*/) const { return {}; }
 
-    /// Takes what is there as the first stable state.
-    virtual HeldTree adopt() = 0;
+    /// Takes what is there as the first stable state. Only looking gives and throws the same, and leaves no trace.
+    enum class Adopting { kTake, kLook };
+    virtual HeldTree adopt(Adopting how) = 0;
 
     /// Whether shown() looks at what is there, rather than at a copy of ours.
     virtual bool canLook() const { return true; }
 
     /// Takes a person's word for what is there, where nobody can look: a tree that the stage had, or nothing. Throws
     /// Error(kUsage) where looking tells, Error(kNotAllowed) for a tree that is not kept.
-    virtual std::optional<HeldTree> vouchedFor(const std::optional<Digest>& tree);
+    virtual std::optional<HeldTree> vouchedFor(const std::optional<Digest>& tree, Adopting how);
 
     /// Everything that speaks against it now. Reads only.
     virtual std::vector<Conflict> conflicts(const StageChange& change) const = 0;

@@ -62,7 +62,7 @@ TreeRecord recordOf(const ReleaseLayout& layout, const fs::path& tree) {
 
 }  // namespace
 
-HeldTree ReleaseDirectoryDriver::adopt() {
+HeldTree ReleaseDirectoryDriver::adopt(Adopting how) {
     const FileDescriptor root = layout_.open();
     const Sighting seen = root ? sight(root.get(), ReleaseLink::kName) : Sighting();
     if (!seen.exists)
@@ -72,10 +72,10 @@ HeldTree ReleaseDirectoryDriver::adopt() {
     if (!S_ISLNK(seen.mode) && !S_ISDIR(seen.mode))
         throw Error(ErrorCode::kNotAllowed, "{}/current is {}, and a release is a directory", layout_.root().native(),
                     fileTypeName(seen.mode));
-    return S_ISLNK(seen.mode) ? adoptLinked(root.get()) : adoptDirectory(root.get(), seen);
+    return S_ISLNK(seen.mode) ? adoptLinked(root.get(), how) : adoptDirectory(root.get(), seen, how);
 }
 
-HeldTree ReleaseDirectoryDriver::adoptLinked(int root) {
+HeldTree ReleaseDirectoryDriver::adoptLinked(int root, Adopting how) {
     const std::string link = ReleaseLink(root, context_.files).text().value_or("");
     const auto id = layout_.idOf(link);
     if (!id || !fs::is_directory(fs::symlink_status(layout_.release(*id))))
@@ -83,13 +83,14 @@ HeldTree ReleaseDirectoryDriver::adoptLinked(int root) {
                     layout_.root().native(), printable(link), layout_.releases().native())
             .hint("move that directory to " + layout_.releases().native() + "/1 and let current lead to releases/1");
     refuseUnshared(layout_, layout_.release(*id));
-    const ReleaseHead head = remember(*id, recordOf(layout_, layout_.release(*id)));
-    return {layout_.release(*id), head.manifest, shelf_.outputs(*id)};
+    const TreeRecord record = recordOf(layout_, layout_.release(*id));
+    if (how == Adopting::kTake) remember(*id, record);
+    return {layout_.release(*id), record.manifest().digest(), shelf_.outputs(*id)};
 }
 
 // The link is made where the directory will be, and then they change places: at every instant `current` leads to the
 // tree.
-HeldTree ReleaseDirectoryDriver::adoptDirectory(int root, const Sighting& seen) {
+HeldTree ReleaseDirectoryDriver::adoptDirectory(int root, const Sighting& seen, Adopting how) {
     const fs::path tree = layout_.root() / ReleaseLink::kName;
     if (seen.isMountPoint)
         throw Error(ErrorCode::kNotAllowed, "something is mounted at {}", tree.native())
@@ -98,6 +99,7 @@ HeldTree ReleaseDirectoryDriver::adoptDirectory(int root, const Sighting& seen) 
     refuseUnshared(layout_, tree);
     const TreeRecord record = recordOf(layout_, tree);
     refuseLinksThatLeadOut(tree, record);
+    if (how == Adopting::kLook) return {tree, record.manifest().digest()};
     const ReleaseHead head = remember(id, record);
     if (!sight(root, std::string(ReleaseLayout::kReleases)).exists) {
         must(context_.files.makeDirectory(root, std::string(ReleaseLayout::kReleases)), "create", "releases");
@@ -125,21 +127,25 @@ std::optional<ReleaseHead> ReleaseDirectoryDriver::kept(const Digest& tree) cons
     return newest;
 }
 
-std::optional<HeldTree> ReleaseDirectoryDriver::takeKept(const std::optional<Digest>& tree) {
+std::optional<HeldTree> ReleaseDirectoryDriver::takeKept(const std::optional<Digest>& tree, Adopting how) {
     const auto head = tree ? kept(*tree) : std::nullopt;
     if (tree && !head)
         throw Error(ErrorCode::kNotAllowed, "stage '{}': the tree {} is not kept any more, or not what it was",
                     context_.stage.name, tree->brief())
             .hint(fmt::format("gradus adopt {} --holds nothing: the next promotion brings a whole tree",
                               context_.stage.name));
+    if (how == Adopting::kTake) leadTo(head);
+    if (!head) return std::nullopt;
+    return HeldTree{layout_.release(head->id), head->manifest, shelf_.outputs(head->id)};
+}
+
+void ReleaseDirectoryDriver::leadTo(const std::optional<ReleaseHead>& head) {
     const FileDescriptor root = openFile(layout_.root(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     ReleaseLink link(root.get(), context_.files);
     const auto wanted = head ? std::optional(ReleaseLayout::linkTo(head->id)) : std::nullopt;
     if (!link.change(link.text(), wanted))
         throw Error(ErrorCode::kBusy, "somebody switches {} at this very moment", layout_.root().native());
     shelf_.setActivation({false, head ? head->id : ""});
-    if (!head) return std::nullopt;
-    return HeldTree{layout_.release(head->id), head->manifest, shelf_.outputs(head->id)};
 }
 
 ReleaseHead ReleaseDirectoryDriver::remember(const std::string& id, const TreeRecord& record) {

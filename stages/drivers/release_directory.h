@@ -37,11 +37,11 @@ class ReleaseDirectoryDriver final : public StageDriver {
     std::optional<std::filesystem::path> shown() const override;
     std::optional<Manifest> source() const override;
     StageTrees trees(const Checkpoint& checkpoint) const override;
-    HeldTree adopt() override;
+    HeldTree adopt(Adopting how) override;
     /// Whether a release of that tree is there, as it was recorded.
     bool keeps(const Digest& tree) const { return kept(tree).has_value(); }
     /// Lets `current` lead to such a release, or nowhere; runs nothing. Throws Error(kNotAllowed) if there is none.
-    std::optional<HeldTree> takeKept(const std::optional<Digest>& tree);
+    std::optional<HeldTree> takeKept(const std::optional<Digest>& tree, Adopting how);
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
@@ -59,11 +59,12 @@ class ReleaseDirectoryDriver final : public StageDriver {
     };
     std::optional<Current> current() const;
     std::optional<ReleaseHead> kept(const Digest& tree) const;
+    void leadTo(const std::optional<ReleaseHead>& head);
     std::vector<std::string> goneOf(const ReleaseStep& step) const;
     std::vector<std::string> strangers() const;
     void requireUntouched() const;
-    HeldTree adoptLinked(int root);
-    HeldTree adoptDirectory(int root, const Sighting& seen);
+    HeldTree adoptLinked(int root, Adopting how);
+    HeldTree adoptDirectory(int root, const Sighting& seen, Adopting how);
     ReleaseHead remember(const std::string& id, const TreeRecord& record);
     ReleaseHead build(const std::string& id, const std::optional<Current>& current, const StageChange& change);
     HostOutcome activate(const ReleaseStep& step, bool isBack, std::string& log);

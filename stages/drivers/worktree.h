@@ -17,7 +17,7 @@ class WorktreeDriver final : public StageDriver {
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override;
     std::optional<std::filesystem::path> shown() const override { return context_.project; }
-    HeldTree adopt() override { return *held(); }
+    HeldTree adopt(Adopting /*how*/) override { return *held(); }
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;

@@ -1,6 +1,7 @@
 // What is remembered about stages, targets and holds: through the store's public methods only.
 #include <gtest/gtest.h>
 
+#include "store/adoption_records.h"
 #include "store/audit_verify.h"
 #include "store/model/checkpoint.h"
 #include "store/model/error.h"
@@ -144,7 +145,9 @@ TEST_F(StageRecords, AStuckStageStaysClosedUntilItIsAdopted) {
     move({.promotion = first, .from = S::kRollingBack, .to = S::kStuck});
     EXPECT_EQ(stage().stuck, first);
     EXPECT_EQ(store.records().takeable(climb.project, "staging").size(), 1U);
-    store.write([&](Writer& w) { w.adoptStage(climb.project, "staging", someDigest("as it is"), climb.actor); });
+    store.write([&](Writer& w) {
+        recordAdoption(w, {.project = climb.project, .stage = "staging", .tree = someDigest("as it is")}, climb.actor);
+    });
     EXPECT_EQ(stage(), (StageState{std::nullopt, someDigest("as it is"), std::nullopt, std::nullopt}));
     expectWhole();
 }

@@ -137,23 +137,9 @@ TEST_P(WayOut, TakingBackBesideAPromotionIsBusy) {
     EXPECT_FALSE(fs::exists(production / "current"));
 }
 
-/// A stage of commands that cannot go back while `shut` is there.
+/// A stage of commands that could not go back.
 class ShutTarget : public WayOut {
   protected:
-    void stuck(bool withStatus) {
-        outside("deploy",
-                "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ncase $GRADUS_ACTION in\nstatus) cat digest ;;\n"
-                "apply) printf %s \"$GRADUS_TREE_DIGEST\" > digest; test ! -e shut ;;\n"
-                "rollback) test ! -e shut && printf %s \"$GRADUS_TREE_DIGEST\" > digest ;;\nesac\n");
-        const std::string words = fmt::format("[\"sh\", \"{}\"]\n", (scratch / "outside/deploy").native());
-        rules("\"local\", \"production\"", "[stage.production]\ndriver = \"command\"\napply = " + words +
-                                               "rollback = " + words + (withStatus ? "status = " + words : ""));
-        ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
-        outside("shut", "");
-        ASSERT_EQ(gradus({"promote", changed("echo v3 > app.txt")}).exit, 6);
-        ASSERT_EQ(gradus({"promote", changed("echo u2 > lib/util.txt")}).exit, 8) << "it is closed";
-        shell("rm '" + (scratch / "outside/shut").native() + "'");
-    }
     void expectOpen() {
         const Ended ended = gradus({"promote", changed("echo done > done.txt"), "--json"});
         EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;

@@ -121,7 +121,7 @@ TEST_F(EngineOutputs, AChangeMayPutAFileWhereSomethingWasBuilt) {
 TEST_F(EngineOutputs, WhatWasBuiltStaysSoWhenItIsAdopted) {
     ASSERT_TRUE(promoted(change("app", "v2")).succeeded());
     std::ofstream(rig.production() / "current/app") << "by hand";
-    EXPECT_EQ(rig.engine()->adopt("production").value_or(HeldTree{}).outputs.size(), 3U);
+    EXPECT_EQ(rig.engine()->adopt("production").held.value_or(HeldTree{}).outputs.size(), 3U);
     ASSERT_TRUE(promoted(change("lib/util", "u2")).succeeded());
     EXPECT_EQ(bundle(), "build 2");
     EXPECT_EQ(readSmallFile(rig.production() / "current/app", 99, "it"), "by hand");

@@ -25,7 +25,7 @@ class CarelessDriver final : public StageDriver {
     TargetIdentity identity() const override { return {"careless", tree_.native(), {}}; }
     std::optional<HeldTree> held() const override { return HeldTree{tree_, {}}; }
     std::optional<fs::path> shown() const override { return tree_; }
-    HeldTree adopt() override { return {}; }
+    HeldTree adopt(Adopting /*how*/) override { return {}; }
     std::vector<Conflict> conflicts(const StageChange&) const override { return {}; }
     Checkpoint checkpoint(const StageChange&) override {
         fs::rename(tree_ / "gone", tree_.parent_path() / "kept");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "store/word_writer.h"
 #include "tests/support/sample_store.h"
@@ -112,6 +113,29 @@ TEST_F(TimelineTest, WhatWentWrongIsToldWithItsReason) {
                              "it is being taken back (failed): health: 503",
                              "it was rolled back: the stage is as it was before",
                              "c1 in production is held for machines from here on: it failed"}));
+}
+
+TEST_F(TimelineTest, WhatWasKeptIsCountedAndSaidToBeSomebodyElses) {
+    for (const auto& [kept, text] :
+         {std::pair{0, ""},
+          std::pair{1, ", but for 1 path: edited there after it came, not by gradus, and kept as it is"},
+          std::pair{2, ", but for 2 paths: edited there after it came, not by gradus, and kept as they are"}}) {
+        store_.write([&](Writer& w) {
+            const std::int64_t id = open(w);
+            S from = S::kQueued;
+            for (const S to : {S::kWaiting, S::kChecking, S::kApplying, S::kRollingBack})
+                w.movePromotion({.promotion = id, .from = std::exchange(from, to), .to = to}, climb_.actor);
+            w.movePromotion({.promotion = id,
+                             .from = S::kRollingBack,
+                             .to = S::kRolledBack,
+                             .reason = "kept: app.txt",
+                             .attention = true,
+                             .kept = kept},
+                            climb_.actor);
+        });
+        EXPECT_EQ(news().back(),
+                  fmt::format("it was rolled back: the stage is as it was before{}: kept: app.txt", text));
+    }
 }
 
 TEST_F(TimelineTest, WordsAreSentencesWithWhoSaidThem) {

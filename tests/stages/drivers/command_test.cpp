@@ -315,7 +315,7 @@ TEST_F(CommandStage, EachStageOfAProjectIsATargetOfItsOwn) {
     rig_.stage().name = "production";
     EXPECT_NE(rig_.driver()->identity().canonical, first.canonical);
     EXPECT_NE(rig_.driver()->identity().marker, first.marker);
-    EXPECT_THROW(rig_.driver()->adopt(), Error);
+    EXPECT_THROW(rig_.driver()->adopt(StageDriver::Adopting::kTake), Error);
 }
 
 }  // namespace

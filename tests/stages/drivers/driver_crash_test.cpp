@@ -204,11 +204,11 @@ TEST(AdoptCrash, KilledAtAnyCallItIsShownThroughoutAndTakenByTheNext) {
                 if (number == n) dieNow();
                 return 0;
             });
-            rig.driver(files)->adopt();
+            rig.driver(files)->adopt(StageDriver::Adopting::kTake);
         });
         const auto shown = [&] { return plain(readTree(std::filesystem::canonical(rig.target() / "current"))); };
         EXPECT_EQ(difference(shown(), sampleBefore()), "") << "killed before call " << n;
-        const HeldTree held = rig.driver()->adopt();
+        const HeldTree held = rig.driver()->adopt(StageDriver::Adopting::kTake);
         EXPECT_TRUE(std::filesystem::is_symlink(rig.target() / "current"));
         EXPECT_EQ(rig.driver()->held()->digest, held.digest);
         EXPECT_EQ(difference(shown(), sampleBefore()), "") << "killed before call " << n;

@@ -325,7 +325,7 @@ TEST_F(ReleaseDirectory, DoesNotBuildOnAReleaseThatSomebodyChanged) {
     const std::string why = whyNot([&] { rig_.driver()->checkpoint(changeTo(rig_, next_, last)); });
     EXPECT_NE(why.find("'etc/conf': it was changed"), std::string::npos) << why;
     // Taken as it is, it is what the next one is built on.
-    const HeldTree held = rig_.driver()->adopt();
+    const HeldTree held = rig_.driver()->adopt(StageDriver::Adopting::kTake);
     EXPECT_EQ(held.directory, current());
     promote(changeTo(rig_, next_, last));
     EXPECT_EQ(read(current() / "etc/conf"), "by hand\n");
@@ -427,7 +427,7 @@ TEST_F(ReleaseAdoption, ALinkToAReleaseBecomesTheFirstStableState) {
     fs::create_symlink("./releases/1/", rig_.target() / "current");
     const TargetLock lock = rig_.lock();
     const Tree before = rig_.world();
-    const HeldTree held = rig_.driver()->adopt();
+    const HeldTree held = rig_.driver()->adopt(StageDriver::Adopting::kTake);
     EXPECT_EQ(held.directory, rig_.target() / "releases/1");
     EXPECT_EQ(rig_.driver()->held()->digest, held.digest);
     const Checkpoint checkpoint = promote(changeTo(rig_, tree_, next_));
@@ -439,7 +439,7 @@ TEST_F(ReleaseAdoption, ALinkToAReleaseBecomesTheFirstStableState) {
 TEST_F(ReleaseAdoption, APlainDirectoryBecomesARelease) {
     lay("current");
     const TargetLock lock = rig_.lock();
-    rig_.driver()->adopt();
+    rig_.driver()->adopt(StageDriver::Adopting::kTake);
     EXPECT_TRUE(fs::is_symlink(rig_.target() / "current"));
     EXPECT_EQ(difference(plain(readTree(current())), tree_), "");
     const Checkpoint checkpoint = promote(changeTo(rig_, tree_, next_));
@@ -448,7 +448,7 @@ TEST_F(ReleaseAdoption, APlainDirectoryBecomesARelease) {
 }
 
 TEST_F(ReleaseAdoption, WhatCannotBeToldSafelyIsRefusedWithTheNextStep) {
-    const auto why = [&] { return whyNot([&] { rig_.driver()->adopt(); }); };
+    const auto why = [&] { return whyNot([&] { rig_.driver()->adopt(StageDriver::Adopting::kTake); }); };
     EXPECT_NE(why().find("has no 'current'"), std::string::npos);
     lay(".");
     EXPECT_NE(whyNot([&] { rig_.driver()->held(); }).find("which gradus did not put there"), std::string::npos);
