@@ -9,9 +9,9 @@ class TroubledProgram : public ClimbingProgram {
   protected:
     void rules(const std::string& stages, const std::string& rest, const std::string& policy = {}) {
         repository();
-        otherRules(stages, rest);
+        otherRules(stages, rest, policy);
     }
-    void otherRules(const std::string& stages, const std::string& rest) {
+    void otherRules(const std::string& stages, const std::string& rest, const std::string& policy = {}) {
         edit("gradus.toml", fmt::format("[pipeline]\nname = \"shop\"\nstages = [{}]\n[check.unit]\nrun = \"true\"\n{}"
                                         "[policy.local]\nextends = \"none\"\nalone = [\"person\", \"agent\"]\n"
                                         "freshness = \"allow\"\n"

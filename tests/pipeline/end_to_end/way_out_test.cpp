@@ -117,6 +117,25 @@ TEST_P(WayOut, ActivateHasTheTimeThatTheStageGivesIt) {
     EXPECT_FALSE(fs::exists(production / "current/SLOW"));
 }
 
+TEST_P(WayOut, AWayBackThatWasStuckIsGoneToItsEndAndNoFurther) {
+    const fs::path shut = scratch / "outside/shut";
+    outside("it", "");
+    rules("\"local\", \"production\"",
+          release(fmt::format("activate = [\"sh\", \"-c\", \"! test -e '{}'\"]\n", shut.native())));
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    for (const bool byStage : {true, false}) {
+        ASSERT_EQ(gradus({"promote", changed("echo v3 > app.txt")}).exit, 0);
+        outside("shut", "");
+        const Ended stuck = gradus({"rollback", "production", "--json"});
+        EXPECT_EQ(stuck.exit, 6) << "it cannot be activated: " << stuck.out;
+        fs::remove(shut);
+        const Ended again =
+            gradus({"rollback", byStage ? "production" : stuck.json()["data"]["promotion"]["id"].get<std::string>()});
+        EXPECT_EQ(again.exit, 0) << again.out << again.err;
+        EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n") << again.out;
+    }
+}
+
 TEST_P(WayOut, TakingBackBesideAPromotionIsBusy) {
     const fs::path up = scratch / "outside/up";
     outside("it", "");
