@@ -113,7 +113,9 @@ Result adopt(Service& service, Context& context) {
     Engine& engine = service.engine(context.host.directory());
     const AdoptWish wish = adoptWishOf(service, context);
     if (context.arguments.flag("dry-run")) {
-        engine.requireMayAdopt(stage, wish);
+        if (!engine.wouldAdopt(stage, wish))
+            return {.data = {{"stage", stage}, {"directory", nullptr}},
+                    .text = fmt::format("would take it that {} holds nothing\n", printable(stage))};
         const std::string target = engine.targetOf(stage).native();
         return {
             .data = {{"stage", stage}, {"directory", target}},

@@ -350,11 +350,26 @@ std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& dri
     return isNothing ? std::nullopt : std::optional(driver.adopt());
 }
 
-std::optional<HeldTree> Engine::adopt(const std::string& name, const AdoptWish& wish) {
+bool Engine::wouldAdopt(const std::string& name, const AdoptWish& wish) const {
     const Stage& stage = stageNamed(project_, name);
     requireMayAdopt(name, wish);
     const StageState seen = parts_.store.records().stageState(project_.id, name);
     requireStill(parts_.store.records(), project_.id, name, seen);
+    const auto driver = parts_.driver(stage, {});
+    TargetLock::requireOurs(driver->identity(), claimOf(project_, parts_, name));
+    // Where looking tells, a word is refused.
+    if (wish.isGiven() && driver->canLook()) driver->vouchedFor(std::nullopt);
+    if (wish.isGiven()) return !wish.nothing;
+    if (driver->canLook() && isGone(*driver, seen)) return false;
+    driver->requireAdoptable();
+    return true;
+}
+
+std::optional<HeldTree> Engine::adopt(const std::string& name, const AdoptWish& wish) {
+    const Stage& stage = stageNamed(project_, name);
+    const StageState seen = parts_.store.records().stageState(project_.id, name);
+    // Before the lock, which marks the target: one that is refused stays as it is.
+    wouldAdopt(name, wish);
     const auto driver = parts_.driver(stage, {});
     const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});

@@ -89,8 +89,9 @@ struct EngineParts {
 /// What one promotion came to.
 struct StageReport {
     Promotion promotion;
-    std::string reason;    ///< of its last step
-    bool already = false;  ///< the stage has the change: nothing was done, `promotion` is the one that brought it
+    std::string reason;      ///< of its last step
+    bool elsewhere = false;  ///< another process drives it: nothing was done
+    bool already = false;    ///< the stage has the change: nothing was done, `promotion` is the one that brought it
     std::vector<CheckReport> before;
     std::vector<CheckReport> after;
     std::vector<MergeConflict> mergeConflicts;
@@ -268,7 +269,8 @@ class Engine {
     /// What is there becomes what the stage holds; nothing, if something is on record and nothing is there any more.
     /// Throws Error(kNotAllowed) for anybody but a person where something is on record, or where it takes a word.
     std::optional<HeldTree> adopt(const std::string& stage, const AdoptWish& wish = {});
-    void requireMayAdopt(const std::string& stage, const AdoptWish& wish = {}) const;
+    /// Throws what adopt() would, as far as looking tells; false: the stage would hold nothing. Reads only.
+    bool wouldAdopt(const std::string& stage, const AdoptWish& wish = {}) const;
     /// Where that lies: its directory, or the project where it has none of its own.
     std::filesystem::path targetOf(const std::string& stage) const;
 
@@ -279,6 +281,7 @@ class Engine {
     const EngineProject& project() const { return project_; }
 
   private:
+    void requireMayAdopt(const std::string& stage, const AdoptWish& wish) const;
     StageReport enter(std::int64_t change, const std::string& stage, PromoteWish& wish, const EngineProgress& progress,
                       std::stop_token cancel);
     /// The promotion that brought it in, if it is still there: on record and, as far as it has a target, in fact.

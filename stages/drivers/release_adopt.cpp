@@ -62,8 +62,8 @@ TreeRecord recordOf(const ReleaseLayout& layout, const fs::path& tree) {
 
 }  // namespace
 
-HeldTree ReleaseDirectoryDriver::adopt() {
-    const FileDescriptor root = layout_.open();
+/// `current`, if it is anything that could be taken.
+Sighting ReleaseDirectoryDriver::adoptable(const FileDescriptor& root) const {
     const Sighting seen = root ? sight(root.get(), ReleaseLink::kName) : Sighting();
     if (!seen.exists)
         throw Error(ErrorCode::kNotAllowed, "{} has no 'current' that could be taken", layout_.root().native())
@@ -72,10 +72,25 @@ HeldTree ReleaseDirectoryDriver::adopt() {
     if (!S_ISLNK(seen.mode) && !S_ISDIR(seen.mode))
         throw Error(ErrorCode::kNotAllowed, "{}/current is {}, and a release is a directory", layout_.root().native(),
                     fileTypeName(seen.mode));
+    return seen;
+}
+
+HeldTree ReleaseDirectoryDriver::adopt() {
+    const FileDescriptor root = layout_.open();
+    const Sighting seen = adoptable(root);
     return S_ISLNK(seen.mode) ? adoptLinked(root.get()) : adoptDirectory(root.get(), seen);
 }
 
-HeldTree ReleaseDirectoryDriver::adoptLinked(int root) {
+void ReleaseDirectoryDriver::requireAdoptable() const {
+    const FileDescriptor root = layout_.open();
+    const Sighting seen = adoptable(root);
+    if (S_ISLNK(seen.mode))
+        linkedTree(root.get());
+    else
+        ownTree(seen);
+}
+
+std::pair<std::string, TreeRecord> ReleaseDirectoryDriver::linkedTree(int root) const {
     const std::string link = ReleaseLink(root, context_.files).text().value_or("");
     const auto id = layout_.idOf(link);
     if (!id || !fs::is_directory(fs::symlink_status(layout_.release(*id))))
@@ -83,22 +98,31 @@ HeldTree ReleaseDirectoryDriver::adoptLinked(int root) {
                     layout_.root().native(), printable(link), layout_.releases().native())
             .hint("move that directory to " + layout_.releases().native() + "/1 and let current lead to releases/1");
     refuseUnshared(layout_, layout_.release(*id));
-    const ReleaseHead head = remember(*id, recordOf(layout_, layout_.release(*id)));
-    return {layout_.release(*id), head.manifest, shelf_.outputs(*id)};
+    return {*id, recordOf(layout_, layout_.release(*id))};
+}
+
+HeldTree ReleaseDirectoryDriver::adoptLinked(int root) {
+    const auto [id, record] = linkedTree(root);
+    const ReleaseHead head = remember(id, record);
+    return {layout_.release(id), head.manifest, shelf_.outputs(id)};
+}
+
+TreeRecord ReleaseDirectoryDriver::ownTree(const Sighting& seen) const {
+    const fs::path tree = layout_.root() / ReleaseLink::kName;
+    if (seen.isMountPoint)
+        throw Error(ErrorCode::kNotAllowed, "something is mounted at {}", tree.native())
+            .hint("mount it elsewhere and let current be a directory or a link into releases");
+    refuseUnshared(layout_, tree);
+    TreeRecord record = recordOf(layout_, tree);
+    refuseLinksThatLeadOut(tree, record);
+    return record;
 }
 
 // The link is made where the directory will be, and then they change places: at every instant `current` leads to the
 // tree.
 HeldTree ReleaseDirectoryDriver::adoptDirectory(int root, const Sighting& seen) {
-    const fs::path tree = layout_.root() / ReleaseLink::kName;
-    if (seen.isMountPoint)
-        throw Error(ErrorCode::kNotAllowed, "something is mounted at {}", tree.native())
-            .hint("mount it elsewhere and let current be a directory or a link into releases");
     const std::string id = fmt::format("adopted-{}", seen.inode);
-    refuseUnshared(layout_, tree);
-    const TreeRecord record = recordOf(layout_, tree);
-    refuseLinksThatLeadOut(tree, record);
-    const ReleaseHead head = remember(id, record);
+    const ReleaseHead head = remember(id, ownTree(seen));
     if (!sight(root, std::string(ReleaseLayout::kReleases)).exists) {
         must(context_.files.makeDirectory(root, std::string(ReleaseLayout::kReleases)), "create", "releases");
         const FileDescriptor made = openFile(layout_.releases(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

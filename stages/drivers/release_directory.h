@@ -38,6 +38,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
     std::optional<Manifest> source() const override;
     StageTrees trees(const Checkpoint& checkpoint) const override;
     HeldTree adopt() override;
+    void requireAdoptable() const override;
     /// Whether a release of that tree is there, as it was recorded.
     bool keeps(const Digest& tree) const { return kept(tree).has_value(); }
     /// Lets `current` lead to such a release, or nowhere; runs nothing. Throws Error(kNotAllowed) if there is none.
@@ -62,6 +63,11 @@ class ReleaseDirectoryDriver final : public StageDriver {
     std::vector<std::string> goneOf(const ReleaseStep& step) const;
     std::vector<std::string> strangers() const;
     void requireUntouched() const;
+    void requireNobodyElses() const;
+    Sighting adoptable(const FileDescriptor& root) const;
+    /// The release that `current` leads to, and the tree that `current` itself is, if they can be taken.
+    std::pair<std::string, TreeRecord> linkedTree(int root) const;
+    TreeRecord ownTree(const Sighting& seen) const;
     HeldTree adoptLinked(int root);
     HeldTree adoptDirectory(int root, const Sighting& seen);
     ReleaseHead remember(const std::string& id, const TreeRecord& record);
@@ -72,6 +78,8 @@ class ReleaseDirectoryDriver final : public StageDriver {
     bool drop(const std::string& id, std::vector<Kept>& kept);
     void addDepartures(const ReleaseHead& head, std::vector<Kept>& kept) const;
     void clearMade(std::vector<Kept>& kept);
+    void clearUnused();
+    bool isLedTo(const std::string& made) const;
     void removeTarget();
     std::vector<std::string> newest(std::size_t count, const std::string& shown) const;
 
