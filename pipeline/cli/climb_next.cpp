@@ -112,6 +112,7 @@ std::optional<std::string> wordThatOpens(const StageReport& report) {
 
 Exit exitOf(const StageReport& report) {
     if (report.fault) return faceOf(report.fault->code()).exit;
+    if (report.elsewhere) return faceOf(ErrorCode::kBusy).exit;
     switch (report.promotion.state) {
         case State::kPromoted:
             return Exit::kOk;
@@ -146,6 +147,11 @@ std::optional<Problem> problemOf(const StageReport& report) {
         if (problem.hint.empty()) problem.hint = "put that right, then try again; stages above that have it keep it";
         return problem;
     }
+    if (report.elsewhere)
+        return problemOf(Error(ErrorCode::kBusy, "{} is {} in {}, and another process drives it",
+                               promotionHandle(promotion.id), nameOf(kPromotionStates, promotion.state),
+                               promotion.stage)
+                             .hint("wait for it; `gradus status` shows how far it is"));
     Problem problem;
     problem.code = std::string(nameOf(kPromotionStates, promotion.state));
     problem.message = fmt::format("{} {} {}: {}{}", changeHandle(promotion.change),

@@ -270,6 +270,9 @@ Result exportChange(Service& service, Context& context) {
     const Arguments& said = context.arguments;
     if (said.flag("patch") == said.flag("commit"))
         throw usageError("export", "say --patch or --commit", "gradus export c12 --patch");
+    if (said.flag("commit") && said.value("output"))
+        throw usageError("export", "--output is for a patch; a commit goes into the repository",
+                         "gradus export c12 --commit");
     const ChangeView view = service.viewChange(context.host.directory(), said.positional("CHANGE").value());
     if (said.flag("commit")) {
         const ExportedCommit made = service.exportCommit(context.host.directory(), view);

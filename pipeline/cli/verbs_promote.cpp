@@ -136,11 +136,13 @@ Result drySubmission(Service& service, Context& context, const ChangeSource& sou
     if (!report.faults.empty() || report.changes.empty())
         throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
                     report.faults.empty() ? "nothing was changed" : report.faults.front());
-    Result result{.data = {{"change", nullptr}, {"plan", Json::array()}, {"paths", Json::array()}}};
+    Result result{.data = {{"change", nullptr}, {"plan", Json::array()}, {"asked", false}, {"paths", Json::array()}}};
     for (const PathChange& change : report.changes.changes())
         result.data["paths"].push_back({{"path", change.path}, {"kind", nameOf(kChangeKinds, kindOf(change))}});
-    result.text = fmt::format("would submit {} as \"{}\" and promote it as far as {}; nothing was recorded\n",
-                              counted(report.changes.changes().size(), "path"), printable(report.title), printable(to));
+    result.text = fmt::format(
+        "would submit {} as \"{}\" and promote it as far as {}; nothing was recorded, and no stage "
+        "was asked whether it fits\n",
+        counted(report.changes.changes().size(), "path"), printable(report.title), printable(to));
     result.next = {"gradus submit, then gradus plan: what each stage would say"};
     return result;
 }

@@ -370,11 +370,14 @@ Adopted Engine::adopt(const std::string& name, const AdoptWish& wish, bool onlyT
     const StageState seen = parts_.store.records().stageState(project_.id, name);
     requireStill(parts_.store.records(), project_.id, name, seen);
     const auto driver = parts_.driver(stage, {});
-    if (onlyTry) return {takeForHeld(stage, *driver, wish, StageDriver::Adopting::kLook), driver->canLook()};
+    TargetLock::requireOurs(driver->identity(), claimOf(project_, parts_, name));
+    // Before the lock, which marks the target: one that is refused stays as it is.
+    Adopted adopted{takeForHeld(stage, *driver, wish, StageDriver::Adopting::kLook), driver->canLook()};
+    if (onlyTry) return adopted;
     const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
                                              {.patience = parts_.targetPatience, .takeOver = false});
     requireStill(parts_.store.records(), project_.id, name, seen);
-    Adopted adopted{takeForHeld(stage, *driver, wish, StageDriver::Adopting::kTake), driver->canLook()};
+    adopted.held = takeForHeld(stage, *driver, wish, StageDriver::Adopting::kTake);
     Adoption word{.project = project_.id,
                   .stage = name,
                   .vouched = wish.isGiven(),

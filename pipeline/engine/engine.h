@@ -89,8 +89,9 @@ struct EngineParts {
 /// What one promotion came to.
 struct StageReport {
     Promotion promotion;
-    std::string reason;    ///< of its last step
-    bool already = false;  ///< the stage has the change: nothing was done, `promotion` is the one that brought it
+    std::string reason;      ///< of its last step
+    bool elsewhere = false;  ///< another process drives it: nothing was done
+    bool already = false;    ///< the stage has the change: nothing was done, `promotion` is the one that brought it
     std::vector<CheckReport> before;
     std::vector<CheckReport> after;
     std::vector<MergeConflict> mergeConflicts;
@@ -304,6 +305,7 @@ class Engine {
     const EngineProject& project() const { return project_; }
 
   private:
+    void requireMayAdopt(const std::string& stage, const AdoptWish& wish) const;
     StageReport enter(std::int64_t change, const std::string& stage, PromoteWish& wish, const EngineProgress& progress,
                       std::stop_token cancel);
     /// The promotion that brought it in, if it is still there: on record and, as far as it has a target, in fact.

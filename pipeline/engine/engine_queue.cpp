@@ -84,7 +84,7 @@ std::optional<StageReport> Engine::drivenElsewhere(std::int64_t change, const st
         const bool isSame = promotion.change == change && promotion.stage == stage && !promotion.undoes && newest &&
                             promotion.revision == newest->revision;
         if (isSame && isUnderWay(promotion.state) && SandboxLock::holder(drivingLock(parts_.state, promotion.id)))
-            return StageReport{.promotion = promotion, .reason = "another process drives it"};
+            return StageReport{.promotion = promotion, .reason = "another process drives it", .elsewhere = true};
     }
     return std::nullopt;
 }

@@ -143,7 +143,8 @@ std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_to
                                   const HostCommand& command) { return runMarked(command, mark); },
                        .cancel = std::move(cancel),
                        .environment = hostEnvironment_,
-                       .treeCache = state_.treeCache(project_.root)});
+                       .treeCache = state_.treeCache(project_.root),
+                       .store = store_.storeId()});
 }
 
 std::unique_ptr<StageDriver> EngineRoom::driverElsewhere(const Elsewhere& place) {

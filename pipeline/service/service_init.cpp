@@ -53,6 +53,8 @@ FirstRules Service::firstRules(const fs::path& directory, bool onlyShow) {
     writeNew(first.file, first.text);
     first.written = true;
     const RuleFiles files = readRuleFiles(root);
+    first.trusted = rules(root).state == RulesState::kTrusted;
+    if (first.trusted) return first;
     if (caller().kind != ActorKind::kPerson) first.untrustedBecause = "only a person can trust rules";
     // What we wrote is known; what else lies there is for a person to read first.
     if (files.files.size() != 1 || files.files.front().bytes != first.text)

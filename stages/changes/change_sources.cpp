@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "stages/changes/file_scan.h"
 #include "store/model/error.h"
@@ -113,19 +115,47 @@ class TreeComparison {
 
 bool isFile(const std::optional<Entry>& entry) { return entry && entry->type != EntryType::kDirectory; }
 
-nlohmann::json parseList(std::string_view text) {
-    const auto shallow = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+/// Of a key that is given twice the parser would take the last and say nothing.
+class ListGuard {
+  public:
+    bool operator()(int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+        using Event = nlohmann::json::parse_event_t;
         if (depth > kDeepestJson) throw Error(ErrorCode::kUsage, "the list of files is nested too deeply");
+        if (event == Event::object_start) keys_.emplace_back();
+        if (event == Event::object_end) keys_.pop_back();
+        if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second)
+            throw Error(ErrorCode::kUsage, "the list of files has the key '{}' twice in one item",
+                        printable(parsed.get<std::string>()))
+                .hint("give it once");
         return true;
+    }
+
+  private:
+    std::vector<std::set<std::string>> keys_;
+};
+
+nlohmann::json parseList(std::string_view text) {
+    ListGuard guard;
+    const auto checked = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+        return guard(depth, event, parsed);
     };
     try {
-        auto json = nlohmann::json::parse(text, shallow);
+        auto json = nlohmann::json::parse(text, checked);
         if (json.is_array()) return json;
     } catch (const nlohmann::json::parse_error& e) {
         throw Error(ErrorCode::kUsage, "the list of files is not JSON: byte {}", e.byte);
     }
     throw Error(ErrorCode::kUsage, "the list of files is no list")
         .hint(R"(write [{"relative_path": "a.txt", "operation": "create", "new_content": "…"}])");
+}
+
+void requireKnownKeys(const nlohmann::json& item) {
+    constexpr std::array<std::string_view, 3> kKnown{"relative_path", "operation", "new_content"};
+    if (!item.is_object()) return;
+    for (const auto& [key, value] : item.items())
+        if (std::ranges::find(kKnown, key) == kKnown.end())
+            throw Error(ErrorCode::kUsage, "the key '{}' is not known; known are {}", printable(key),
+                        fmt::join(kKnown, ", "));
 }
 
 /// One item of the list against the tree; throws Error with the reason.
@@ -135,6 +165,7 @@ PathChange changeOf(const nlohmann::json& item, const TreeReader& tree, Objects&
         if (!item[key].is_string()) throw Error(ErrorCode::kUsage, "'{}' is no text", key);
         return item[key].get<std::string>();
     };
+    requireKnownKeys(item);
     const std::string path = text("relative_path").value_or("");
     if (const auto fault = pathFault(path))
         throw Error(ErrorCode::kUsage, "the path cannot be part of a change: {}", *fault);

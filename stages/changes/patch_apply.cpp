@@ -192,7 +192,9 @@ class Applier {
             throw Misfit{old.entry ? "it is a directory" : "it is not there"};
         if (file.oldMode && typeOf(*file.oldMode) != old.entry->type)
             throw Misfit{"it is not of the type that the patch expects"};
-        if (!file.oldMode && old.entry->type != EntryType::kFile) throw Misfit{"it is a symbolic link"};
+        // A rename or a copy as it is takes whatever is there; lines are for files, unless the patch says otherwise.
+        const bool isWhole = (file.isRename || file.isCopy) && file.hunks.empty() && !file.binary;
+        if (!file.oldMode && !isWhole && old.entry->type != EntryType::kFile) throw Misfit{"it is a symbolic link"};
         if (file.isDeleted) return remove(file, old);
         modify(file, old);
     }

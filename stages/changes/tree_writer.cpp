@@ -196,14 +196,18 @@ UndoReport TreeWriter::undo(const JournalRef& ref) {
 
 UndoReport TreeWriter::undoOpened(Journal& journal) {
     if (journal.state == WriteState::kPlanned) return {};
-    if (journal.state == WriteState::kUndone) return {{}, {}, tidy(journal)};
+    if (journal.state == WriteState::kUndone) return {journal.left, {}, tidy(journal)};
     Undoer undoer(root_, files_, journal, objects_);
     if (journal.state == WriteState::kApplied) {
         journal.kept = undoer.edited();
         journals_.advance(journal, WriteState::kUndoing);
     }
     undoer.run();
-    if (undoer.blocked().empty()) journals_.advance(journal, WriteState::kUndone);
+    // Before the temporaries go: whoever comes after a crash among them has only this to tell what was kept.
+    if (undoer.blocked().empty()) {
+        journal.left = undoer.left();
+        journals_.advance(journal, WriteState::kUndone);
+    }
     return {undoer.kept(), undoer.blocked(), undoer.tidy()};
 }
 

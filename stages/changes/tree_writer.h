@@ -71,14 +71,6 @@ struct Plan {
     bool isClear() const { return conflicts.empty(); }
 };
 
-/// A path that undo did not restore.
-struct Kept {
-    std::string path;
-    std::string reason;
-
-    bool operator==(const Kept&) const = default;
-};
-
 struct ApplyReport {
     bool applied = false;             ///< false: somebody was faster, and what was written is taken back
     std::vector<Conflict> conflicts;  ///< what came in between

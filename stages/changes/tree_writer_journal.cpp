@@ -59,7 +59,16 @@ std::string stateRecord(const Journal& journal) {
         out.list(journal.kept.size());
         for (const std::string& path : journal.kept) out.text(path);
     }
+    if (journal.state == WriteState::kUndone && !journal.left.empty()) {
+        out.list(journal.left.size());
+        for (const Kept& kept : journal.left) out.text(kept.path).text(kept.reason);
+    }
     return out.bytes();
+}
+
+/// Where nothing was left, the record ends with its name.
+bool namesWhatWasLeft(std::string_view undone) {
+    return undone.size() > stateRecord(Journal{.state = WriteState::kUndone}).size();
 }
 
 void readPlanned(CanonicalReader& in, Journal& journal) {
@@ -89,6 +98,11 @@ void readRecord(std::string_view record, const Digest& chain, bool isFirst, Jour
     }
     if (*state == WriteState::kUndoing)
         for (std::uint64_t left = in.list(); left > 0; --left) journal.kept.push_back(in.text());
+    if (*state == WriteState::kUndone && namesWhatWasLeft(record))
+        for (std::uint64_t left = in.list(); left > 0; --left) {
+            std::string path = in.text();
+            journal.left.push_back({std::move(path), in.text()});
+        }
     in.end();
 }
 

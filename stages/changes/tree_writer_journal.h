@@ -44,6 +44,14 @@ struct JournalRef {
     bool operator==(const JournalRef&) const = default;
 };
 
+/// A path that undo did not restore.
+struct Kept {
+    std::string path;
+    std::string reason;
+
+    bool operator==(const Kept&) const = default;
+};
+
 /// What one apply needs to be finished or undone by another process.
 struct Journal {
     std::string name;
@@ -55,6 +63,7 @@ struct Journal {
     std::vector<LockedDirectory> locked;
     Digest undo;                    ///< the object with everything that was there before
     std::vector<std::string> kept;  ///< paths that somebody had edited when the undoing of an applied change began
+    std::vector<Kept> left;         ///< of an undone one: what was not restored, and why
     Digest seal;
 
     JournalRef ref() const { return {name, seal}; }

@@ -192,6 +192,22 @@ std::string Staging::save(std::size_t change) {
     throwFault("keep an edit of", pathOf(change), EEXIST);
 }
 
+std::vector<std::size_t> Staging::strangers(std::map<std::size_t, Sighting>& proven) {
+    std::vector<std::size_t> found;
+    if (!exists()) return found;
+    if (!directory_) open();
+    for (const std::string& name : namesBeneath(directory_.get(), SIZE_MAX)) {
+        const auto change = changeOf(name, journal_.changes.changes().size());
+        if (!change) continue;
+        const Sighting seen = slotOf(*change);
+        if (isOurs(*change, seen, proven))
+            proven.insert_or_assign(*change, seen);
+        else
+            found.push_back(*change);
+    }
+    return found;
+}
+
 std::vector<std::string> Staging::remove(const std::map<std::size_t, Sighting>& proven) {
     std::vector<std::string> saved;
     if (!exists()) return saved;

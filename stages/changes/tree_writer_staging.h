@@ -50,6 +50,8 @@ class Staging {
     /// Gives somebody's work in a slot a name beside its path, and says which.
     std::string save(std::size_t change);
 
+    /// Changes whose slot holds somebody's work; all others are added to `proven`.
+    std::vector<std::size_t> strangers(std::map<std::size_t, Sighting>& proven);
     /// Removes it with what is in it. Something that is neither a `before` nor an `after` of its change is somebody's
     /// work that lost its place: it is put back beside it and named in the result. `proven`: slots that were looked at
     /// already and need not be read again unless they changed since.

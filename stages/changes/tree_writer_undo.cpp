@@ -88,8 +88,18 @@ UndoPack& Undoer::pack() {
     return *pack_;
 }
 
+std::vector<Kept> Undoer::left() {
+    std::vector<Kept> all = kept();
+    for (const std::string& path : saved_) all.push_back({path, "an edit that lost its place is kept under this name"});
+    for (const std::size_t change : staging_.strangers(proven_))
+        all.push_back(
+            {changes()[change].path, "an edit of it that lost its place is kept beside it, as *.gradus-kept-*"});
+    std::ranges::stable_sort(all, {}, &Kept::path);
+    return all;
+}
+
 std::vector<std::string> Undoer::tidy() {
-    std::vector<std::string> saved = staging_.remove({});
+    std::vector<std::string> saved = staging_.remove(proven_);
     saved.insert(saved.end(), saved_.begin(), saved_.end());
     return saved;
 }

@@ -34,6 +34,8 @@ class Undoer : private TreeWork {
     void run();
     std::vector<Kept> kept() const { return listed(kept_); }
     std::vector<Kept> blocked() const { return listed(blocked_); }
+    /// What is kept, and what tidy() is going to put beside its place.
+    std::vector<Kept> left();
     /// Ends the temporaries; names what was put beside its place.
     std::vector<std::string> tidy();
 
@@ -69,6 +71,7 @@ class Undoer : private TreeWork {
     std::vector<Action> actions_;
     std::optional<UndoPack> pack_;
     std::vector<std::string> saved_;
+    std::map<std::size_t, Sighting> proven_;
 };
 
 }  // namespace gradus

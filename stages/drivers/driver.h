@@ -97,6 +97,7 @@ struct DriverContext {
     std::vector<std::string> environment;  ///< NAME=value: what such a command starts from
     /// Remembers digests of the project's files (WorkTreeRequest::cache); empty: nothing is remembered.
     std::filesystem::path treeCache = {};
+    std::string store = {};  ///< Store::storeId(), to tell another store's target; empty: not told
 };
 
 /// Moves trees into one target and back. checkpoint, apply, observe and rollback may be repeated, and interrupted by

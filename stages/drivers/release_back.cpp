@@ -71,6 +71,7 @@ RollbackOutcome ReleaseDirectoryDriver::rollback(const Checkpoint& checkpoint) {
     if (!outcome.problems.empty()) return outcome;
     shelf_.hide(step.id);
     drop(step.id, outcome.kept);
+    if (step.previousLink) clearUnused();
     if (!step.previousLink) clearMade(outcome.kept);
     if (!step.previousLink && outcome.kept.empty()) removeTarget();
     if (!step.previousLink)
@@ -173,6 +174,37 @@ void ReleaseDirectoryDriver::clearMade(std::vector<Kept>& kept) {
     }
     must(context_.files.sync(root.descriptor()), "sync", layout_.root().native());
     shelf_.setMade({});
+}
+
+/// Whether a release that is left leads to a directory among what is shared, or through it.
+bool ReleaseDirectoryDriver::isLedTo(const std::string& made) const {
+    const std::vector<std::string> releases = shelf_.begun();
+    return std::ranges::any_of(layout_.shared(), [&](const std::string& path) {
+        const std::string target = std::string(ReleaseLayout::kShared) + "/" + path;
+        if (target != made && !target.starts_with(made + "/")) return false;
+        return std::ranges::any_of(releases, [&](const std::string& id) {
+            return fs::is_symlink(fs::symlink_status(layout_.release(id) / path));
+        });
+    });
+}
+
+// What was adopted may lead to nothing shared: then the directories that the first promotion made for itself go with
+// it.
+void ReleaseDirectoryDriver::clearUnused() {
+    std::vector<MadePath> made = shelf_.made();
+    if (made.empty() || layout_.shared().empty() || !layout_.open()) return;
+    const TreeRoot root(layout_.root());
+    const auto goes = [&](const MadePath& path) {
+        const bool isShared = (path.path + "/").starts_with(std::string(ReleaseLayout::kShared) + "/");
+        const Place place = root.place(path.path);
+        return isShared && !path.manifest && !isLedTo(path.path) && place &&
+               context_.files.removeDirectory(place.at(), place.name) == 0;
+    };
+    std::ranges::reverse(made);
+    if (std::erase_if(made, goes) == 0) return;
+    must(context_.files.sync(root.descriptor()), "sync", layout_.root().native());
+    std::ranges::reverse(made);
+    shelf_.setMade(made);
 }
 
 // Renamed first: what is half removed is not taken for a directory that somebody made.

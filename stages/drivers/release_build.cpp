@@ -50,7 +50,6 @@ ReleaseBuilder::ReleaseBuilder(const DriverContext& context, const ReleaseLayout
     : context_(context), layout_(layout), shelf_(shelf), root_(layout.root()) {}
 
 ReleaseHead ReleaseBuilder::build(const std::string& id, const ReleaseBase& base, const StageChange& change) {
-    isFirst_ = base.isSeed;
     shelf_.begin(id);
     makeKnown(std::string(ReleaseLayout::kReleases));
     for (const std::string& path : layout_.shared()) makeShared(path, base);
@@ -78,7 +77,6 @@ void ReleaseBuilder::makeDirectory(const std::string& path) {
 
 // Noted before it is made: whatever happens in between, it is known to be ours.
 void ReleaseBuilder::note(const MadePath& made) {
-    if (!isFirst_) return;
     std::vector<MadePath> all = shelf_.made();
     if (std::ranges::find(all, made.path, &MadePath::path) != all.end()) return;
     all.push_back(made);

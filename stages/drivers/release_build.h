@@ -36,7 +36,6 @@ class ReleaseBuilder {
     const ReleaseLayout& layout_;
     ReleaseShelf& shelf_;
     TreeRoot root_;
-    bool isFirst_ = false;
 };
 
 }  // namespace gradus

@@ -84,14 +84,20 @@ std::optional<ReleaseDirectoryDriver::Current> ReleaseDirectoryDriver::current()
     if (!link) return std::nullopt;
     const auto id = layout_.idOf(*link);
     const auto head = id ? shelf_.head(*id) : std::nullopt;
-    if (!head)
-        if (const auto claim = TargetLock::claimOf(layout_.marker()))
-            TargetLock::refuseOtherProject(*claim, context_.project, layout_.marker());
+    if (!head) requireNobodyElses();
     if (!head)
         throw Error(ErrorCode::kNotAllowed, "{}/current leads to '{}', which gradus did not put there",
                     layout_.root().native(), printable(*link))
             .hint(fmt::format("take it as the first stable state: gradus adopt {}", context_.stage.name));
     return Current{*link, *head};
+}
+
+/// What is not ours may be adopted, unless somebody else has.
+void ReleaseDirectoryDriver::requireNobodyElses() const {
+    const auto claim = TargetLock::claimOf(layout_.marker());
+    if (!claim) return;
+    if (!context_.store.empty()) TargetLock::refuseOtherStore(*claim, context_.store, layout_.marker());
+    TargetLock::refuseOtherProject(*claim, context_.project, layout_.marker());
 }
 
 /// What is there besides what we put there and what a person prepares for the first release.
@@ -110,6 +116,7 @@ std::vector<std::string> ReleaseDirectoryDriver::strangers() const {
 /// Asked without a `current`.
 void ReleaseDirectoryDriver::requireUntouched() const {
     const auto names = strangers();
+    if (!names.empty()) requireNobodyElses();
     if (!names.empty())
         throw Error(ErrorCode::kNotAllowed, "{} holds '{}', which gradus did not put there", layout_.root().native(),
                     printable(names.front()))

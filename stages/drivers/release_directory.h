@@ -63,6 +63,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
     std::vector<std::string> goneOf(const ReleaseStep& step) const;
     std::vector<std::string> strangers() const;
     void requireUntouched() const;
+    void requireNobodyElses() const;
     HeldTree adoptLinked(int root, Adopting how);
     HeldTree adoptDirectory(int root, const Sighting& seen, Adopting how);
     ReleaseHead remember(const std::string& id, const TreeRecord& record);
@@ -73,6 +74,8 @@ class ReleaseDirectoryDriver final : public StageDriver {
     bool drop(const std::string& id, std::vector<Kept>& kept);
     void addDepartures(const ReleaseHead& head, std::vector<Kept>& kept) const;
     void clearMade(std::vector<Kept>& kept);
+    void clearUnused();
+    bool isLedTo(const std::string& made) const;
     void removeTarget();
     std::vector<std::string> newest(std::size_t count, const std::string& shown) const;
 

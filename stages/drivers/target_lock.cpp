@@ -104,17 +104,6 @@ bool hasName(int file, int directory, const std::string& name) {
     return named.exists && named.inode == sight(file).inode;
 }
 
-void refuseForeign(const TargetClaim& found, const TargetClaim& wanted, const fs::path& marker) {
-    if (found.store == wanted.store) return;
-    throw Error(ErrorCode::kNotAllowed,
-                "this target belongs to another store: {} (store {}, project {}, stage {}, last promotion p{})",
-                printable(found.state), printable(found.store), printable(found.project), printable(found.stage),
-                found.promotion)
-        .hint(fmt::format("promote through that store (GRADUS_HOME={}, as the user that it belongs to), or, if it is "
-                          "gone for good, remove {}",
-                          printable(found.state), marker.native()));
-}
-
 class Taking {
   public:
     Taking(const TargetIdentity& target, TargetClaim claim, FileOperations& files, const TargetLock::Options& options)
@@ -152,7 +141,7 @@ class Taking {
 
     FileDescriptor claimed(FileDescriptor file, int directory) {
         const auto found = readClaim(file.get(), marker_);
-        if (found && !options_.takeOver) refuseForeign(*found, claim_, marker_);
+        if (found && !options_.takeOver) TargetLock::refuseOtherStore(*found, claim_.store, marker_);
         if (found && !options_.takeOver && !isInProject_)
             TargetLock::refuseOtherProject(*found, claim_.project, marker_);
         claim_.madeDirectory = found && found->madeDirectory;
@@ -284,6 +273,24 @@ TargetLock TargetLock::take(const TargetIdentity& target, TargetClaim claim, Fil
 }
 
 // A project that is not there any more was moved, or is gone for good: whoever comes with its rules goes on with it.
+void TargetLock::requireOurs(const TargetIdentity& target, const TargetClaim& claim) {
+    const auto found = target.marker.empty() ? std::nullopt : claimOf(target.marker);
+    if (!found) return;
+    refuseOtherStore(*found, claim.store, target.marker);
+    if (!target.isInProject) refuseOtherProject(*found, claim.project, target.marker);
+}
+
+void TargetLock::refuseOtherStore(const TargetClaim& found, const std::string& store, const fs::path& marker) {
+    if (found.store == store) return;
+    throw Error(ErrorCode::kNotAllowed,
+                "this target belongs to another store: {} (store {}, project {}, stage {}, last promotion p{})",
+                printable(found.state), printable(found.store), printable(found.project), printable(found.stage),
+                found.promotion)
+        .hint(fmt::format("promote through that store (GRADUS_HOME={}, as the user that it belongs to), or, if it is "
+                          "gone for good, remove {}",
+                          printable(found.state), marker.native()));
+}
+
 void TargetLock::refuseOtherProject(const TargetClaim& found, const fs::path& project, const fs::path& marker) {
     std::error_code ignored;
     if (found.project == project.native() || !fs::is_directory(found.project, ignored) ||

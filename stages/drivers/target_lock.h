@@ -46,6 +46,11 @@ class TargetLock {
                            const Options& options);
     static TargetLock take(const TargetIdentity& target, TargetClaim claim, FileOperations& files);
 
+    /// Throws what take() would throw for a target that another store or another project claims. Reads only.
+    static void requireOurs(const TargetIdentity& target, const TargetClaim& claim);
+    /// Throws Error(kNotAllowed) when a marker names another store.
+    static void refuseOtherStore(const TargetClaim& found, const std::string& store,
+                                 const std::filesystem::path& marker);
     /// Throws Error(kNotAllowed) when a marker names another project of the same store that is still there.
     static void refuseOtherProject(const TargetClaim& found, const std::filesystem::path& project,
                                    const std::filesystem::path& marker);

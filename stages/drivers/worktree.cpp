@@ -69,6 +69,11 @@ void addAll(std::vector<Kept>& all, const std::vector<std::string>& saved) {
     for (const std::string& path : saved) all.push_back({path, "an edit that lost its place is kept under this name"});
 }
 
+void addNotes(std::vector<std::string>& notes, const std::vector<Kept>& kept, const std::vector<std::string>& saved) {
+    for (const Kept& one : kept) notes.push_back(fmt::format("'{}': {}", one.path, one.reason));
+    for (const std::string& path : saved) notes.push_back(fmt::format("an edit is kept as '{}'", path));
+}
+
 }  // namespace
 
 WorktreeDriver::WorktreeDriver(const DriverContext& context) : context_(context), git_(findWorkTree(context.project)) {
@@ -128,13 +133,13 @@ Checkpoint WorktreeDriver::checkpoint(const StageChange& change) {
 ApplyOutcome WorktreeDriver::apply(const Checkpoint& checkpoint) {
     const Taken taken = Taken::decode(checkpoint);
     if (observeFiles(taken.journal) == Observed::kBetween) {
-        rollback(checkpoint);
-        return {false, {}, "an earlier attempt was interrupted, and is taken back", "", {}};
+        ApplyOutcome none{false, {}, "an earlier attempt was interrupted, and is taken back", "", {}};
+        addNotes(none.notes, rollback(checkpoint).kept, {});
+        return none;
     }
     const ApplyReport report = writer().apply(taken.journal);
     ApplyOutcome outcome{report.applied, report.conflicts, "", "", {}};
-    for (const Kept& kept : report.kept) outcome.notes.push_back(fmt::format("'{}': {}", kept.path, kept.reason));
-    for (const std::string& path : report.saved) outcome.notes.push_back(fmt::format("an edit is kept as '{}'", path));
+    addNotes(outcome.notes, report.kept, report.saved);
     if (report.applied && !taken.commit && context_.stage.settings.flag("commit"))
         outcome.notes.emplace_back(
             "nothing was committed: what it changes was in the work tree before it came, so the commit is yours to "
@@ -143,7 +148,8 @@ ApplyOutcome WorktreeDriver::apply(const Checkpoint& checkpoint) {
     if (!report.applied || !taken.commit) return outcome;
     const auto moved = repository().land(*taken.commit, outcome.notes);
     if (!moved) return outcome;
-    writer().undo(taken.journal);
+    const UndoReport back = writer().undo(taken.journal);
+    addNotes(outcome.notes, back.kept, back.saved);
     outcome.applied = false;
     outcome.conflicts.push_back(*moved);
     return outcome;
@@ -192,7 +198,7 @@ RollbackOutcome WorktreeDriver::rollback(const Checkpoint& checkpoint) {
     outcome.complete = report.blocked.empty();
     outcome.kept = report.kept;
     if (taken.commit)
-        if (auto kept = repository().takeBack(*taken.commit)) outcome.kept.push_back(*kept);
+        for (Kept& kept : repository().takeBack(*taken.commit)) outcome.kept.push_back(std::move(kept));
     addAll(outcome.kept, report.saved);
     for (const Kept& blocked : report.blocked)
         outcome.problems.push_back(fmt::format("'{}': {}", blocked.path, blocked.reason));

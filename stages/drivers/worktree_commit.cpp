@@ -50,6 +50,8 @@ std::optional<GitEntry> at(const GitEntries& entries, const std::string& path) {
     return found == entries.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::string brief(const std::string& id) { return id.substr(0, 12); }
+
 }  // namespace
 
 std::string PreparedCommit::encode() const {
@@ -186,7 +188,7 @@ bool WorktreeCommit::isUntouched(const PreparedCommit& commit) const {
 }
 
 bool WorktreeCommit::restage(const PreparedCommit& commit, bool isForward) {
-    if (plumbing_.headRef() != commit.ref) return true;
+    if (isForward && plumbing_.headRef() != commit.ref) return true;
     const GitEntries staged = plumbing_.stagedEntries();
     std::map<std::string, std::optional<GitEntry>> entries;
     for (const PreparedCommit::Step& step : commit.steps) {
@@ -201,19 +203,36 @@ bool WorktreeCommit::restage(const PreparedCommit& commit, bool isForward) {
     return false;
 }
 
-std::optional<Kept> WorktreeCommit::takeBack(const PreparedCommit& commit) {
+/// Whichever commit it is that has it: ours, one made of it, or one on another branch.
+std::optional<std::string> WorktreeCommit::headWithIt(const PreparedCommit& commit) const {
+    const auto head = plumbing_.commitAt("HEAD");
+    if (!head) return std::nullopt;
+    const GitEntries committed = plumbing_.entriesOf(*head);
+    const bool hasIt = std::ranges::any_of(commit.steps, [&](const PreparedCommit::Step& step) {
+        return step.before != step.after && at(committed, step.path) == step.after;
+    });
+    return hasIt ? head : std::nullopt;
+}
+
+// Where it is checked out, git would refuse to revert it: the files are as before already. They only need a commit.
+std::vector<Kept> WorktreeCommit::takeBack(const PreparedCommit& commit) {
+    if (plumbing_.commitAt(commit.ref) == commit.id)
+        plumbing_.moveRef(commit.ref, commit.id, commit.parent, "gradus: roll back");
+    const bool isStaged = restage(commit, false);
+    const std::string branch = plumbing_.headRef();
+    std::vector<Kept> kept;
+    if (const auto head = headWithIt(commit))
+        kept.push_back({branch, fmt::format("its commit {} still has what was taken back: {}", brief(*head),
+                                            isStaged ? "the way back is staged, 'git commit' completes it"
+                                                     : "another git has the index locked; 'git add' what is back, then "
+                                                       "'git commit' completes it")});
     const auto now = plumbing_.commitAt(commit.ref);
-    if (now == commit.id && plumbing_.moveRef(commit.ref, commit.id, commit.parent, "gradus: roll back")) {
-        restage(commit, false);
-        return std::nullopt;
-    }
-    if (now && plumbing_.isAncestor(commit.id, *now))
-        return Kept{commit.ref,
-                    fmt::format("there are commits after {0}, so that one stays: 'git revert {0}' undoes it",
-                                commit.id.substr(0, 12))};
-    // Killed between the ref and the index, or taken back by hand.
-    if (now == commit.parent) restage(commit, false);
-    return std::nullopt;
+    const bool isThere = now && (now == commit.id || plumbing_.isAncestor(commit.id, *now));
+    if (isThere && (branch != commit.ref || kept.empty()))
+        kept.push_back({commit.ref, fmt::format("there are commits after {0}, so that one stays: 'git revert {0}' on "
+                                                "that branch undoes it",
+                                                brief(commit.id))});
+    return kept;
 }
 
 }  // namespace gradus

@@ -45,13 +45,15 @@ class WorktreeCommit {
     /// Wholly, as far as nobody has gone on from there.
     bool isLanded(const PreparedCommit& commit) const;
     bool isUntouched(const PreparedCommit& commit) const;
-    /// Back to the parent, or why the commit stays.
-    std::optional<Kept> takeBack(const PreparedCommit& commit);
+    /// Back to the parent; what still has the commit, or what it brought, and why.
+    std::vector<Kept> takeBack(const PreparedCommit& commit);
 
   private:
     void addUncommitted(const FilesByPath& files, std::vector<Conflict>& found) const;
     /// Index entries that are as one side of the steps become as the other.
     bool restage(const PreparedCommit& commit, bool isForward);
+    /// The commit that is checked out, if it has anything of what the steps lead to.
+    std::optional<std::string> headWithIt(const PreparedCommit& commit) const;
 
     const DriverContext& context_;
     GitWorkTree git_;

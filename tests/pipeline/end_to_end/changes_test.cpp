@@ -88,6 +88,7 @@ TEST_F(ChangesProgram, MakesACommitOnABranchOfItsOwn) {
     submit({"--commit", "topic"});
     git("git checkout -q main");
     writeBytes(project / "mine", "untouched\n");
+    EXPECT_EQ(run({"export", "c1", "--commit", "--output", (scratch / "nowhere").native()}).exit, 2);
     const Ended made = run({"export", "c1", "--commit", "--json"});
     ASSERT_EQ(made.exit, 0) << made.out << made.err;
     EXPECT_EQ(made.json()["data"]["branch"], "gradus/c1.1");
@@ -133,6 +134,14 @@ TEST_F(ChangesProgram, SubmitsAListOfFiles) {
     const Ended ended = run({"submit", "--files", (scratch / "l").native(), "--json"});
     EXPECT_EQ(ended.exit, 1);
     EXPECT_EQ(ended.json()["data"]["faults"].size(), 6U);
+    writeBytes(scratch / "l", R"([{"relative_path":"new","operation":"create","new_content":"x","mode":"755"}])");
+    const Ended unknown = run({"submit", "--files", (scratch / "l").native(), "--json"});
+    EXPECT_EQ(unknown.exit, 1);
+    EXPECT_TRUE(has(unknown.out, "the key 'mode' is not known")) << unknown.out;
+    writeBytes(scratch / "l", R"([{"relative_path":"new","operation":"create","new_content":"x","new_content":"y"}])");
+    const Ended twice = run({"submit", "--files", (scratch / "l").native()});
+    EXPECT_EQ(twice.exit, 2);
+    EXPECT_TRUE(has(twice.err, "the key 'new_content' twice")) << twice.err;
     for (const std::string& text : {std::string("{}"), std::string("[1"), std::string(200'000, '[')}) {
         writeBytes(scratch / "l", text);
         EXPECT_EQ(run({"submit", "--files", (scratch / "l").native()}).exit, 2);

@@ -123,6 +123,10 @@ TEST_P(CheckVerb, InitWritesTrustsAndCanBeChecked) {
     const Ended again = gradus({"init"});
     EXPECT_EQ(again.exit, 4);
     EXPECT_EQ(bytesOf(project / "gradus.toml"), shown.out);
+    // The same words once more are as trusted as they were, whoever writes them.
+    shell("rm gradus.toml");
+    variables["GRADUS_ACTOR"] = "agent:fixer";
+    EXPECT_EQ(gradusJson({"init"})["data"]["trusted"], true);
 }
 
 TEST_P(CheckVerb, InitTrustsNothingForAnAgentNorWhatOthersWrote) {

@@ -101,6 +101,7 @@ TEST_P(Trouble, ADryRunOfWhatIsNotSubmittedRecordsNothing) {
     const Ended ended = gradus({"promote", "--dry-run"});
     EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
     EXPECT_TRUE(has(ended.out, "would submit 1 path")) << ended.out;
+    EXPECT_TRUE(has(ended.out, "no stage was asked whether it fits")) << ended.out;
     EXPECT_EQ(gradus({"promote", sandbox, "--dry-run"}).exit, 0);
     EXPECT_EQ(events(), before);
 }
@@ -140,6 +141,44 @@ TEST_P(Trouble, AStateDirectoryInTheProjectIsRefused) {
     const Ended ended = gradus({"submit", "--worktree"});
     EXPECT_EQ(ended.exit, 2) << ended.out << ended.err;
     EXPECT_TRUE(has(ended.err, "lies in the project")) << ended.err;
+}
+
+TEST_P(Trouble, AdoptingIsRefusedInADryRunAsInEarnestAndLeavesNoMark) {
+    rules("\"local\", \"production\"", release());
+    const auto expectRefused = [&](const std::string& made, const std::string& reason) {
+        shell(fmt::format("rm -rf '{0}' && mkdir '{0}' && cd '{0}' && {1}", production.native(), made));
+        const std::string target = fingerprint(production);
+        for (const std::vector<std::string>& words :
+             {std::vector<std::string>{"adopt", "production", "--dry-run"}, {"adopt", "production"}}) {
+            const Ended ended = gradus(words);
+            EXPECT_EQ(ended.exit, 4) << made << ended.out;
+            EXPECT_TRUE(has(ended.err, reason)) << ended.err;
+            EXPECT_EQ(fingerprint(production), target) << made;
+        }
+    };
+    expectRefused("true", "has no 'current'");
+    expectRefused("ln -s /etc current", "which is no directory in");
+    expectRefused("mkdir current && ln -s ../../x current/out", "leads out of it");
+    expectRefused("mkdir current && touch current/tool && chmod 4755 current/tool", "tool");
+    shell(fmt::format("rm -rf '{}'", production.native()));
+    EXPECT_EQ(gradus({"adopt", "production"}).exit, 4);
+    EXPECT_FALSE(std::filesystem::exists(production));
+}
+
+TEST_P(Trouble, AnotherStoreIsNamedBeforeWhatItsTargetHolds) {
+    rules("\"production\"", release());
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    const std::string first = variables["GRADUS_HOME"];
+    variables["GRADUS_HOME"] = (scratch / "second").native();
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"promote", changed("echo v3 > app.txt")},
+                                                  {"adopt", "production", "--dry-run"},
+                                                  {"adopt", "production"}}) {
+        const Ended ended = gradus(words);
+        EXPECT_EQ(ended.exit, 4) << ended.out << ended.err;
+        EXPECT_TRUE(has(ended.out + ended.err, "belongs to another store: " + first)) << ended.out << ended.err;
+        EXPECT_FALSE(has(ended.out + ended.err, "gradus adopt")) << ended.out << ended.err;
+    }
 }
 
 TEST_P(Trouble, WhatAdoptAdvisesIsWhatItTakes) {

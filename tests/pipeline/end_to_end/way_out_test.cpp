@@ -151,6 +151,14 @@ TEST_P(WayOut, TakingBackBesideAPromotionIsBusy) {
         EXPECT_TRUE(has(busy.err, "p2 is applying in production, and another process drives it")) << busy.err;
         EXPECT_TRUE(has(busy.err, "gradus cancel p2")) << busy.err;
     }
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"promote", change}, {"retry", "p2"}}) {
+        std::vector<std::string> asked = words;
+        asked.emplace_back("--json");
+        const Ended again = gradus(asked);
+        EXPECT_EQ(again.exit, 7) << words.front() << again.out << again.err;
+        EXPECT_EQ(again.json()["error"]["code"], "busy") << again.out;
+        EXPECT_EQ(again.json()["error"]["retryable"], true) << again.out;
+    }
     EXPECT_EQ(gradus({"cancel", "p2"}).exit, 0);
     EXPECT_EQ(running->wait().exit, 5);
     EXPECT_FALSE(fs::exists(production / "current"));

@@ -114,6 +114,17 @@ TEST_F(PatchTest, MakesRemovesRenamesCopiesAndChangesModes) {
     EXPECT_EQ(all[6].after, rig.file("1\n2\n"));
 }
 
+TEST_F(PatchTest, RenamesALinkAsItIs) {
+    std::filesystem::create_symlink("to", rig.tree / "link");
+    const std::string names = "diff --git a/link b/new\nsimilarity index 100%\nrename from link\nrename to new\n";
+    const auto patched = apply(names);
+    ASSERT_TRUE(patched.faults.empty()) << patched.faults[0].text();
+    ASSERT_EQ(patched.changes.changes().size(), 2U);
+    EXPECT_EQ(patched.changes.changes()[0].after, std::nullopt);
+    EXPECT_EQ(patched.changes.changes()[1].after, rig.link("to"));
+    EXPECT_FALSE(apply(names + "--- a/link\n+++ b/new\n@@ -1 +1 @@\n-to\n+elsewhere\n").faults.empty());
+}
+
 TEST_F(PatchTest, ReadsPlainDiffsAndMails) {
     rig.put("a", "1\n");
     const Patch mail = parsePatch(

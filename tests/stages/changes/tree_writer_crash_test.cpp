@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include "stages/changes/tree_writer.h"
@@ -176,6 +177,71 @@ TEST_F(TreeWriterCrash, KilledAtAnyCallOfUndoingWhatWasAppliedItIsWholeAfterReco
     }
     EXPECT_GT(still, 0U);
     std::cout << deaths << " calls of undoing, killed before each; " << still << " times it had not begun\n";
+}
+
+/// A user's edit of what the change wrote: it stays, and is told by whichever run comes to its end.
+class TreeWriterKept : public TreeWriterCrash {
+  protected:
+    static constexpr const char* kEdited = "edited.txt";
+
+    void edit() { std::ofstream(rig_.root() / kEdited) << "mine\n"; }
+
+    void beginAnew() {
+        startOver();
+        Tree before = sampleBefore();
+        before[kEdited] = file("old\n");
+        rig_.reset(before);
+        Tree after = sampleAfter();
+        after[kEdited] = file("new\n");
+        changes_ = rig_.changesTo(after);
+    }
+
+    void expectTold(const UndoReport& report, const std::string& when) {
+        ASSERT_EQ(report.kept.size(), 1U) << when;
+        EXPECT_EQ(report.kept.front(), (Kept{kEdited, "edited by somebody since"})) << when;
+        EXPECT_EQ(rig_.now().at(kEdited).bytes, "mine\n") << when;
+    }
+};
+
+TEST_F(TreeWriterKept, IsToldWhereverUndoingWasCutOff) {
+    GRADUS_CASES("CR3");
+    std::size_t deaths = 0;
+    for (std::size_t m = 1;; ++m) {
+        beginAnew();
+        const JournalRef ref = rig_.apply(changes_).ref;
+        edit();
+        const bool isDead = undoAndDie(ref, m) == SIGKILL;
+        expectTold(rig_.writer().undo(ref), "undo killed before call " + std::to_string(m));
+        if (HasFailure() || !isDead) break;
+        ++deaths;
+    }
+    EXPECT_GT(deaths, 20U);
+}
+
+TEST_F(TreeWriterKept, IsToldWhereverRecoveringFromADeathInMidSwapWasCutOff) {
+    std::size_t deaths = 0;
+    for (std::size_t m = 1;; ++m) {
+        beginAnew();
+        // The last of the calls before it is confirmed: all is swapped, and nothing says so.
+        std::size_t confirming = 0;
+        const int end = inChild([&] {
+            WatchedOperations files([&](std::size_t, std::string_view call, std::string_view) {
+                if (call == "move") ++confirming;
+                if (call == "write" && confirming > 0) dieNow();
+                return 0;
+            });
+            rig_.apply(changes_, files);
+        });
+        ASSERT_EQ(end, SIGKILL);
+        const auto ref = journal();
+        ASSERT_TRUE(ref && rig_.writer().stateOf(*ref) == WriteState::kSealed);
+        edit();
+        const bool isDead = recoverAndDie(*ref, m) == SIGKILL;
+        expectTold(rig_.writer().recover(*ref), "recovering killed before call " + std::to_string(m));
+        if (HasFailure() || !isDead) break;
+        ++deaths;
+    }
+    EXPECT_GT(deaths, 20U);
 }
 
 class TreeWriterFaults : public TreeWriterCrash {

@@ -231,7 +231,7 @@ TEST_F(CommandStage, WhatWasNeverBroughtIsThereOnlyIfStatusSaysSo) {
     const Digest prepared = *rig_.driver()->treeAfter(checkpoint);
     broken_["status"] = 9;
     try {
-        rig_.driver()->vouchedFor(prepared);
+        rig_.driver()->vouchedFor(prepared, StageDriver::Adopting::kTake);
         ADD_FAILURE() << "nothing of it can be there";
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), ErrorCode::kNotAllowed);
@@ -239,7 +239,7 @@ TEST_F(CommandStage, WhatWasNeverBroughtIsThereOnlyIfStatusSaysSo) {
     }
     broken_.clear();
     std::ofstream(rig_.base() / "state" / "deployed") << prepared.hex();
-    EXPECT_EQ(rig_.driver()->vouchedFor(prepared)->digest, prepared);
+    EXPECT_EQ(rig_.driver()->vouchedFor(prepared, StageDriver::Adopting::kTake)->digest, prepared);
 }
 
 TEST_F(CommandStage, WhatWasBroughtOnceMayBeVouchedForAgain) {
@@ -249,8 +249,9 @@ TEST_F(CommandStage, WhatWasBroughtOnceMayBeVouchedForAgain) {
     const Digest second = *rig_.driver()->treeAfter(checkpoint);
     broken_ = {{"apply", 1}, {"rollback", 1}, {"status", 9}};
     EXPECT_FALSE(rig_.driver()->apply(checkpoint).applied);
-    EXPECT_EQ(rig_.driver()->vouchedFor(first)->digest, first);
-    EXPECT_EQ(rig_.driver()->vouchedFor(second)->digest, second) << "whoever looked again knows better";
+    EXPECT_EQ(rig_.driver()->vouchedFor(first, StageDriver::Adopting::kTake)->digest, first);
+    EXPECT_EQ(rig_.driver()->vouchedFor(second, StageDriver::Adopting::kTake)->digest, second)
+        << "whoever looked again knows better";
 }
 
 /// The process ends in the middle of a command: something is there, and nobody wrote down how far it came.

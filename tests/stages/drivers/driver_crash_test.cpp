@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <fstream>
 #include <iostream>
 
 #include "store/model/error.h"
@@ -188,6 +189,35 @@ TEST_P(DriverCrash, OneFailingCallLeavesItWhole) {
 
 INSTANTIATE_TEST_SUITE_P(All, DriverCrash, testing::ValuesIn(scenesToBreak()),
                          [](const auto& scene) { return scene.param.name; });
+
+// What a person edited since is told by whoever comes to the end, wherever those before were killed.
+TEST(KeptCrash, KilledAtAnyCallOfRollingBackTheNextTellsWhatWasKept) {
+    GRADUS_CASES("CR3");
+    const Tree before = {{"a", file("one\n")}, {"b", file("two\n")}, {"gone", file("x\n")}};
+    const Tree after = {{"a", file("uno\n")}, {"b", file("due\n")}, {"new", file("y\n")}};
+    std::size_t calls = 0;
+    for (std::size_t n = 1;; ++n) {
+        DriverRig rig("worktree");
+        build(rig.project(), before);
+        const Checkpoint checkpoint = rig.driver()->checkpoint(changeTo(rig, before, after));
+        ASSERT_TRUE(rig.driver()->apply(checkpoint).applied);
+        std::ofstream(rig.project() / "a") << "mine\n";
+        const int end = inChild([&] {
+            WatchedOperations files([&](std::size_t number, std::string_view, std::string_view) {
+                if (number == n) dieNow();
+                return 0;
+            });
+            rig.driver(files)->rollback(checkpoint);
+        });
+        const RollbackOutcome outcome = rig.driver()->rollback(checkpoint);
+        EXPECT_TRUE(outcome.complete);
+        EXPECT_EQ(outcome.kept, (std::vector<Kept>{{"a", "edited by somebody since"}})) << "killed before call " << n;
+        if (end == 0 || HasFailure()) break;
+        ASSERT_EQ(end, SIGKILL);
+        ++calls;
+    }
+    EXPECT_GT(calls, 10U);
+}
 
 // What somebody else put there is taken over: `current` leads to the same files at every instant, and whoever comes
 // next finishes it.

@@ -448,7 +448,12 @@ TEST_F(ReleaseAdoption, APlainDirectoryBecomesARelease) {
 }
 
 TEST_F(ReleaseAdoption, WhatCannotBeToldSafelyIsRefusedWithTheNextStep) {
-    const auto why = [&] { return whyNot([&] { rig_.driver()->adopt(StageDriver::Adopting::kTake); }); };
+    // Asked before, it says the same.
+    const auto why = [&] {
+        std::string reason = whyNot([&] { rig_.driver()->adopt(StageDriver::Adopting::kTake); });
+        EXPECT_EQ(whyNot([&] { rig_.driver()->adopt(StageDriver::Adopting::kLook); }), reason);
+        return reason;
+    };
     EXPECT_NE(why().find("has no 'current'"), std::string::npos);
     lay(".");
     EXPECT_NE(whyNot([&] { rig_.driver()->held(); }).find("which gradus did not put there"), std::string::npos);
@@ -465,6 +470,32 @@ TEST_F(ReleaseAdoption, WhatCannotBeToldSafelyIsRefusedWithTheNextStep) {
     fs::remove(rig_.target() / "current/pipe");
     rig_.setList("shared", {"etc"});
     EXPECT_NE(why().find("'etc' is to be shared, but lies in"), std::string::npos);
+}
+
+TEST_F(ReleaseAdoption, WhatCanBeTakenIsLookedAtAndLeftAsItIs) {
+    lay("current");
+    const Tree before = rig_.world();
+    rig_.driver()->adopt(StageDriver::Adopting::kLook);
+    EXPECT_EQ(difference(rig_.world(), before), "");
+}
+
+TEST_F(ReleaseAdoption, WhatTheFirstPromotionMadeToShareGoesWithIt) {
+    lay("current");
+    rig_.setList("shared", {"var/uploads"});
+    const TargetLock lock = rig_.lock();
+    rig_.driver()->adopt(StageDriver::Adopting::kTake);
+    const Tree before = rig_.world();
+    const Checkpoint checkpoint = promote(changeTo(rig_, tree_, next_));
+    EXPECT_TRUE(fs::is_directory(rig_.target() / "shared/var/uploads"));
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
+    EXPECT_EQ(difference(rig_.world(), before), "");
+    // One that has the link keeps what it leads to.
+    promote(changeTo(rig_, tree_, next_));
+    Tree last = next_;
+    last["app"] = file("version 3\n", 0755);
+    const Checkpoint third = promote(changeTo(rig_, next_, last));
+    EXPECT_TRUE(rig_.driver()->rollback(third).complete);
+    EXPECT_TRUE(fs::is_directory(rig_.target() / "shared/var/uploads"));
 }
 
 TEST_F(ReleaseDirectory, ATargetInTheProjectOrAroundItIsRefused) {

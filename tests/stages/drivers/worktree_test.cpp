@@ -217,6 +217,16 @@ class CommitStage : public WorktreeStage {
         EXPECT_TRUE(outcome.applied && outcome.notes.empty());
         return checkpoint;
     }
+    /// The files are back, and what the answer advises makes them a commit.
+    void expectCompletedByACommit(const RollbackOutcome& outcome) {
+        EXPECT_EQ(read(project() / "src/a"), "one\n");
+        EXPECT_NE(outcome.kept.front().reason.find("'git commit' completes it"), std::string::npos)
+            << outcome.kept.front().reason;
+        git("commit -q -m back");
+        EXPECT_EQ(says("status --porcelain"), "");
+        EXPECT_EQ(says("show HEAD:src/a"), "one\n");
+        EXPECT_EQ(says("show HEAD:gone"), "x\n");
+    }
 };
 
 TEST_F(CommitStage, WritingTheIndexRunsNoFilterOfTheRepository) {
@@ -331,7 +341,41 @@ TEST_F(CommitStage, CommitsMadeAfterOursKeepItAndAreListed) {
     ASSERT_EQ(outcome.kept.size(), 1U);
     EXPECT_EQ(outcome.kept.front().path, "refs/heads/main");
     EXPECT_EQ(says("rev-parse HEAD"), head);
-    EXPECT_EQ(read(project() / "src/a"), "one\n");
+    expectCompletedByACommit(outcome);
+}
+
+TEST_F(CommitStage, ACommitThatWasAmendedIsListed) {
+    const Checkpoint checkpoint = promote();
+    git("commit -q --amend -m 'in my words'");
+    const RollbackOutcome outcome = rig_.driver()->rollback(checkpoint);
+    ASSERT_EQ(outcome.kept.size(), 1U);
+    EXPECT_EQ(outcome.kept.front().path, "refs/heads/main");
+    expectCompletedByACommit(outcome);
+}
+
+TEST_F(CommitStage, AnotherBranchThatHasTheCommitIsListedAndOursGoesBack) {
+    const std::string before = says("rev-parse main");
+    const Checkpoint checkpoint = promote();
+    git("checkout -q -b other");
+    const RollbackOutcome outcome = rig_.driver()->rollback(checkpoint);
+    EXPECT_EQ(says("rev-parse main"), before);
+    ASSERT_EQ(outcome.kept.size(), 1U);
+    EXPECT_EQ(outcome.kept.front().path, "refs/heads/other");
+    EXPECT_EQ(rig_.driver()->rollback(checkpoint).kept, outcome.kept);
+    expectCompletedByACommit(outcome);
+}
+
+TEST_F(CommitStage, CommitsAfterOursOnABranchThatIsNotCheckedOutAreRevertedThere) {
+    const Checkpoint checkpoint = promote();
+    const std::string ours = says("rev-parse --short=12 HEAD");
+    git("commit -q --allow-empty -m 'on top' && git checkout -q -b other HEAD~2");
+    const RollbackOutcome outcome = rig_.driver()->rollback(checkpoint);
+    ASSERT_EQ(outcome.kept.size(), 1U);
+    EXPECT_EQ(outcome.kept.front().path, "refs/heads/main");
+    const std::string advice = "git revert " + ours.substr(0, 12);
+    EXPECT_NE(outcome.kept.front().reason.find("'" + advice + "'"), std::string::npos);
+    git("checkout -q main && " + advice + " --no-edit > /dev/null");
+    EXPECT_EQ(says("show HEAD:src/a"), "one\n");
 }
 
 TEST_F(CommitStage, TheFirstCommitOfARepositoryGoesBackToNone) {
