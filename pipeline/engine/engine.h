@@ -305,7 +305,6 @@ class Engine {
     const EngineProject& project() const { return project_; }
 
   private:
-    void requireMayAdopt(const std::string& stage, const AdoptWish& wish) const;
     StageReport enter(std::int64_t change, const std::string& stage, PromoteWish& wish, const EngineProgress& progress,
                       std::stop_token cancel);
     /// The promotion that brought it in, if it is still there: on record and, as far as it has a target, in fact.

@@ -272,7 +272,6 @@ TargetLock TargetLock::take(const TargetIdentity& target, TargetClaim claim, Fil
     return take(target, std::move(claim), files, Options());
 }
 
-// A project that is not there any more was moved, or is gone for good: whoever comes with its rules goes on with it.
 void TargetLock::requireOurs(const TargetIdentity& target, const TargetClaim& claim) {
     const auto found = target.marker.empty() ? std::nullopt : claimOf(target.marker);
     if (!found) return;
@@ -291,6 +290,7 @@ void TargetLock::refuseOtherStore(const TargetClaim& found, const std::string& s
                           printable(found.state), marker.native()));
 }
 
+// A project that is not there any more was moved, or is gone for good: whoever comes with its rules goes on with it.
 void TargetLock::refuseOtherProject(const TargetClaim& found, const fs::path& project, const fs::path& marker) {
     std::error_code ignored;
     if (found.project == project.native() || !fs::is_directory(found.project, ignored) ||
