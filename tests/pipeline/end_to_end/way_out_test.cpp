@@ -124,7 +124,7 @@ TEST_P(WayOut, AWayBackThatWasStuckIsGoneToItsEndAndNoFurther) {
           release(fmt::format("activate = [\"sh\", \"-c\", \"! test -e '{}'\"]\n", shut.native())));
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
     for (const bool byStage : {true, false}) {
-        ASSERT_EQ(gradus({"promote", changed("echo v3 > app.txt")}).exit, 0);
+        ASSERT_EQ(gradus({"promote", changed(byStage ? "echo 1 > once" : "echo 2 > twice")}).exit, 0);
         outside("shut", "");
         const Ended stuck = gradus({"rollback", "production", "--json"});
         EXPECT_EQ(stuck.exit, 6) << "it cannot be activated: " << stuck.out;
@@ -133,6 +133,7 @@ TEST_P(WayOut, AWayBackThatWasStuckIsGoneToItsEndAndNoFurther) {
             gradus({"rollback", byStage ? "production" : stuck.json()["data"]["promotion"]["id"].get<std::string>()});
         EXPECT_EQ(again.exit, 0) << again.out << again.err;
         EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n") << again.out;
+        EXPECT_FALSE(fs::exists(production / "current" / (byStage ? "once" : "twice")));
     }
 }
 
