@@ -27,7 +27,7 @@ class Goals : public test::TroubledProgram {
     /// A change that an agent wants in `goal`, and that waits for staging as p2.
     std::string wantedByAnAgent(const std::string& goal) {
         rules("\"local\", \"staging\", \"test\", \"production\"", stages(true));
-        const std::string change = changed("echo v2 > app.txt");
+        std::string change = changed("echo v2 > app.txt");
         const Ended ended = as(kAgent, {"promote", change, "--to", goal, "--json"});
         EXPECT_EQ(ended.exit, 8) << ended.out << ended.err;
         EXPECT_EQ(ended.json()["data"]["promotion"]["goal_by"], kAgent) << ended.out;

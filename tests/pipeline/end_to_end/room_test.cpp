@@ -181,10 +181,10 @@ TEST_P(Room, PathSaysWhereAFileLiesNow) {
 TEST_P(Room, StatsShowWhatTheCommandUsesAndFollowItToItsEnd) {
     const std::string sandbox = made();
     EXPECT_TRUE(has(gradus({"sandbox", "stats", sandbox}).out, "at rest"));
-    auto running = startCommand(
-        {GRADUS_PROGRAM, "sandbox", "exec", sandbox, "--", "sh", "-c",
-         "head -c 3000000 /dev/urandom > big; echo up; "
-         "python3 -c 'b = bytearray(50 << 20)\nimport time\nt = time.time()\nwhile time.time() - t < 2: pass'"});
+    const std::string script =
+        "head -c 3000000 /dev/urandom > big; echo up; "
+        "python3 -c 'b = bytearray(50 << 20)\nimport time\nt = time.time()\nwhile time.time() - t < 2: pass'";
+    auto running = startCommand({GRADUS_PROGRAM, "sandbox", "exec", sandbox, "--", "sh", "-c", script});
     waitForUp(*running);
     Json seen;
     for (int i = 0; i < 300; ++i) {

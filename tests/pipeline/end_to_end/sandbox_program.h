@@ -70,7 +70,7 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
 
     /// A file out here that this test's user owns.
     std::filesystem::path outside(const std::string& name, std::string_view bytes) {
-        const std::filesystem::path path = scratch / "outside" / name;
+        std::filesystem::path path = scratch / "outside" / name;
         writeBytes(path, bytes);
         if (GetParam() == As::kOrdinaryUser)
             start({"chown", "-R", "41235:41235", (scratch / "outside").native()})->wait();
