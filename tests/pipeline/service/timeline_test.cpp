@@ -116,7 +116,7 @@ TEST_F(TimelineTest, WhatWentWrongIsToldWithItsReason) {
 }
 
 TEST_F(TimelineTest, WhatWasKeptIsCountedAndSaidToBeSomebodyElses) {
-    for (const auto& [kept, text] :
+    for (const auto& row :
          {std::pair{0, ""},
           std::pair{1, ", but for 1 path: edited there after it came, not by gradus, and kept as it is"},
           std::pair{2, ", but for 2 paths: edited there after it came, not by gradus, and kept as they are"}}) {
@@ -130,11 +130,11 @@ TEST_F(TimelineTest, WhatWasKeptIsCountedAndSaidToBeSomebodyElses) {
                              .to = S::kRolledBack,
                              .reason = "kept: app.txt",
                              .attention = true,
-                             .kept = kept},
+                             .kept = row.first},
                             climb_.actor);
         });
         EXPECT_EQ(news().back(),
-                  fmt::format("it was rolled back: the stage is as it was before{}: kept: app.txt", text));
+                  fmt::format("it was rolled back: the stage is as it was before{}: kept: app.txt", row.second));
     }
 }
 
