@@ -135,7 +135,8 @@ Result drySubmission(Service& service, Context& context, const ChangeSource& sou
     const SubmitReport report = service.submit(context.host.directory(), {.source = source, .dryRun = true});
     if (!report.faults.empty() || report.changes.empty())
         throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
-                    report.faults.empty() ? "nothing was changed" : report.faults.front());
+                    report.faults.empty() ? "nothing was changed" : report.faults.front())
+            .hint("`gradus ls` lists the changes that there are");
     Result result{.data = {{"change", nullptr}, {"plan", Json::array()}, {"asked", false}, {"paths", Json::array()}}};
     for (const PathChange& change : report.changes.changes())
         result.data["paths"].push_back({{"path", change.path}, {"kind", nameOf(kChangeKinds, kindOf(change))}});
@@ -143,7 +144,8 @@ Result drySubmission(Service& service, Context& context, const ChangeSource& sou
         "would submit {} as \"{}\" and promote it as far as {}; nothing was recorded, and no stage "
         "was asked whether it fits\n",
         counted(report.changes.changes().size(), "path"), printable(report.title), printable(to));
-    result.next = {"gradus submit, then gradus plan: what each stage would say"};
+    const std::string submit = source.sandbox ? "--from-sandbox " + *source.sandbox : "--worktree";
+    result.next = {"gradus submit " + submit, "gradus plan"};
     return result;
 }
 

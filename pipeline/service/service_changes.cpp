@@ -278,7 +278,8 @@ Change Service::submitOnce(const fs::path& directory, const ChangeSource& source
     for (const std::string& note : found.notes) around_.warn(note);
     if (!found.faults.empty() || found.changes.empty())
         throw Error(ErrorCode::kNotFound, "there is nothing to promote: {}",
-                    found.faults.empty() ? "nothing was changed" : found.faults.front());
+                    found.faults.empty() ? "nothing was changed" : found.faults.front())
+            .hint("`gradus ls` lists the changes that there are");
     const Digest set = found.changes.digest();
     const fs::path root = projectRoot(directory);
     if (const auto project = writing().records().findProject(identify(root)))

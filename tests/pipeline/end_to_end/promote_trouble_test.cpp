@@ -102,7 +102,10 @@ TEST_P(Trouble, ADryRunOfWhatIsNotSubmittedRecordsNothing) {
     EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
     EXPECT_TRUE(has(ended.out, "would submit 1 path")) << ended.out;
     EXPECT_TRUE(has(ended.out, "no stage was asked whether it fits")) << ended.out;
-    EXPECT_EQ(gradus({"promote", sandbox, "--dry-run"}).exit, 0);
+    EXPECT_TRUE(has(ended.out + ended.err, "next: gradus submit --worktree\n")) << ended.out << ended.err;
+    const Ended ofSandbox = gradus({"promote", sandbox, "--dry-run"});
+    EXPECT_EQ(ofSandbox.exit, 0);
+    EXPECT_TRUE(has(ofSandbox.out + ofSandbox.err, "next: gradus submit --from-sandbox " + sandbox)) << ofSandbox.out;
     EXPECT_EQ(events(), before);
 }
 
