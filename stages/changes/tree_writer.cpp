@@ -211,6 +211,15 @@ UndoReport TreeWriter::undoOpened(Journal& journal) {
     return {undoer.kept(), undoer.blocked(), undoer.tidy()};
 }
 
+UndoOutlook TreeWriter::outlook(const JournalRef& ref) const { return outlookOf(root_, open(ref)); }
+
+std::vector<std::string> TreeWriter::letBe(const JournalRef& ref) {
+    const FileDescriptor lock = root_.lock();
+    std::vector<std::string> saved = tidy(open(ref));
+    journals_.setAside(ref);
+    return saved;
+}
+
 UndoReport TreeWriter::recover(const JournalRef& ref) {
     const FileDescriptor lock = root_.lock();
     Journal journal = open(ref);
@@ -226,7 +235,7 @@ Observation TreeWriter::observe(const JournalRef& ref) const {
     std::size_t before = 0;
     for (std::size_t i = 0; i < journal.changes.changes().size(); ++i) {
         const std::string& path = journal.changes.changes()[i].path;
-        const Standing standing = standingOf(root_, journal.changes, i);
+        const Standing standing = lookAt(root_, journal.changes, i).standing;
         if (standing == Standing::kBefore) ++before;
         if (standing == Standing::kAfter) observation.after.push_back(path);
         if (standing == Standing::kNeither || standing == Standing::kBlocked) observation.neither.push_back(path);

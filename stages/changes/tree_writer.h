@@ -85,6 +85,13 @@ struct UndoReport {
     std::vector<std::string> saved;  ///< as in ApplyReport
 };
 
+/// What undo() would write and meet now.
+struct UndoOutlook {
+    std::uint64_t bytes = 0;  ///< that it writes into the root before it takes anything away there, or less
+    std::uint64_t files = 0;
+    std::vector<Kept> blocked;  ///< as in UndoReport, and directories that cannot be written in
+};
+
 struct Observation {
     enum class State { kBefore, kAfter, kBetween };
     State state = State::kBefore;
@@ -124,6 +131,13 @@ class TreeWriter {
     /// edited since is kept and listed. Repeating it, also after a crash at any instant, ends in the same tree. Until
     /// nothing is blocked any more, the journal stays as it is.
     UndoReport undo(const JournalRef& ref);
+
+    /// Reads only.
+    UndoOutlook outlook(const JournalRef& ref) const;
+
+    /// For one that is not finished, in a tree that somebody takes as it is: nothing is undone, its temporaries go, and
+    /// the journal is set aside. Edits that were among them are named, as in UndoReport::saved.
+    std::vector<std::string> letBe(const JournalRef& ref);
 
     /// After a crash: undoes what was not applied to its end, tidies up after what was.
     UndoReport recover(const JournalRef& ref);

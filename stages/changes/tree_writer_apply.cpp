@@ -62,7 +62,7 @@ ConflictKind kindOf(Obstacle obstacle) {
 
 void TreeWork::setDirectoryMode(const std::string& path, std::uint32_t mode) {
     Obstacle obstacle = Obstacle::kNone;
-    const FileDescriptor node = root_.directory(path, O_PATH, obstacle);
+    const FileDescriptor node = root_.directoryPatiently(path, O_PATH, obstacle);
     if (!node) throwFault("open", path, ENOENT);
     if (sight(node.get()).permissions() == mode) return;
     must(files_.setMode(node.get(), mode), "set the mode of", path);
@@ -89,7 +89,7 @@ void TreeWork::syncTouched() {
     for (const std::string& path : touched_) {
         Obstacle obstacle = Obstacle::kNone;
         FileDescriptor directory = root_.directory(path, O_RDONLY, obstacle);
-        if (!directory && obstacle == Obstacle::kDenied) must(files_.syncFileSystem(root_.descriptor()), "sync", path);
+        if (!directory && obstacle != Obstacle::kMissing) must(files_.syncFileSystem(root_.descriptor()), "sync", path);
         if (!directory) continue;  // gone: its own name is synced with the directory above it
         open.push_back(std::move(directory));
         paths.push_back(path);

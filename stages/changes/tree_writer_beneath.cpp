@@ -133,6 +133,9 @@ bool isCarriedOver(std::string_view name) {
     return name != "security.capability" && name != "security.ima" && name != "security.evm";
 }
 
+/// "c" for "a/b/c".
+std::string nameIn(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
 std::vector<std::string> attributeNames(int file) {
     std::string names(static_cast<std::size_t>(std::max<ssize_t>(::flistxattr(file, nullptr, 0), 0)), '\0');
     const ssize_t length = names.empty() ? 0 : ::flistxattr(file, names.data(), names.size());
@@ -233,21 +236,25 @@ FileDescriptor TreeRoot::directory(std::string_view path, int flags, Obstacle& o
     return FileDescriptor(fd);
 }
 
+FileDescriptor TreeRoot::directoryPatiently(std::string_view path, int flags, Obstacle& obstacle) const {
+    FileDescriptor found = directory(path, flags, obstacle);
+    for (int attempt = 0; attempt < kPatience && obstacle == Obstacle::kLink; ++attempt) {
+        ::sched_yield();
+        found = directory(path, flags, obstacle);
+    }
+    return found;
+}
+
 Place TreeRoot::place(std::string_view path) const {
-    Place place;
-    const std::string_view parent = directoryOf(path);
-    place.directory = directory(parent, O_PATH, place.obstacle);
-    place.name = path.substr(parent.empty() ? 0 : parent.size() + 1);
+    Place place{.name = nameIn(path)};
+    place.directory = directory(directoryOf(path), O_PATH, place.obstacle);
     return place;
 }
 
 Place TreeRoot::placePatiently(std::string_view path) const {
-    Place found = place(path);
-    for (int attempt = 0; attempt < kPatience && found.obstacle == Obstacle::kLink; ++attempt) {
-        ::sched_yield();
-        found = place(path);
-    }
-    return found;
+    Place place{.name = nameIn(path)};
+    place.directory = directoryPatiently(directoryOf(path), O_PATH, place.obstacle);
+    return place;
 }
 
 // An open file of its own: what a lock belongs to is not the descriptor, and not the directory.

@@ -98,6 +98,7 @@ class TreeRoot {
     Place placePatiently(std::string_view path) const;
     /// For reading or O_PATH; `flags` as for open(2). The reason when it cannot be had.
     FileDescriptor directory(std::string_view path, int flags, Obstacle& obstacle) const;
+    FileDescriptor directoryPatiently(std::string_view path, int flags, Obstacle& obstacle) const;
 
     /// Held until closed; throws Error(kBusy) while another writer has it.
     FileDescriptor lock() const;

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include <array>
 #include <cerrno>
 
+#include "stages/changes/room.h"
 #include "stages/changes/tree_writer_apply.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
@@ -69,26 +68,6 @@ bool isCaseBlind(int directory) {
     int flags = 0;
     const bool isFolded = ::ioctl(directory, FS_IOC_GETFLAGS, &flags) == 0 && (flags & kCaseFolded) != 0;
     return isFolded || std::ranges::find(kCaseBlind, magic) != kCaseBlind.end();
-}
-
-int accessOf(int directory) {
-    return ::syscall(SYS_faccessat2, directory, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) == 0 ? 0 : errno;
-}
-
-struct Room {
-    std::uint64_t device = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t inodes = UINT64_MAX;
-};
-
-std::optional<Room> roomAt(const std::filesystem::path& path, bool isPrivileged) {
-    struct statvfs where {};
-    struct stat node {};
-    if (::statvfs(path.c_str(), &where) != 0 || ::stat(path.c_str(), &node) != 0) return std::nullopt;
-    Room room{node.st_dev, (isPrivileged ? where.f_bfree : where.f_bavail) * where.f_frsize, UINT64_MAX};
-    // Some file systems do not count them.
-    if (where.f_files > 0) room.inodes = isPrivileged ? where.f_ffree : where.f_favail;
-    return room;
 }
 
 }  // namespace
@@ -285,8 +264,8 @@ void Planner::checkSpace() {
     std::uint64_t oldBytes = 0;
     for (const auto& [path, change] : changes_)
         if (hasContent(change.before)) oldBytes += change.before->size;
-    const auto tree = roomAt(root_.path(), isPrivileged_);
-    const auto kept = roomAt(objects_.pathOf({}).parent_path(), isPrivileged_);
+    const auto tree = roomAt(root_.path());
+    const auto kept = roomAt(objects_.pathOf({}).parent_path());
     std::uint64_t needed = plan_.newBytes + kPerChange * changes_.size();
     if (tree && kept && tree->device == kept->device) needed += oldBytes;
     const auto demand = [&](const std::optional<Room>& room, const std::filesystem::path& where, std::uint64_t bytes,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "stages/changes/room.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
 
@@ -14,6 +15,10 @@ namespace gradus {
 namespace {
 
 constexpr std::uint32_t kOwnerMayWrite = 0700;
+/// What a small file takes on most disks.
+constexpr std::uint64_t kBlock = 4096;
+
+std::uint64_t onDisk(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 bool isDirectory(const std::optional<Entry>& entry) { return entry && entry->type == EntryType::kDirectory; }
 bool hasContent(const std::optional<Entry>& entry) { return entry && entry->type != EntryType::kDirectory; }
@@ -70,17 +75,88 @@ std::string_view reasonOf(Obstacle obstacle) {
 
 }  // namespace
 
-Standing standingOf(const TreeRoot& root, const ChangeSet& changes, std::size_t index) {
-    const PathChange& change = changes.changes()[index];
-    const Place place = root.placePatiently(change.path);
-    if (!place && place.obstacle != Obstacle::kMissing)
-        if (place.obstacle != Obstacle::kLink || !isBelowOwnLink(changes, change.path)) return Standing::kBlocked;
-    const Sighting seen = place ? sight(place.at(), place.name) : Sighting();
+namespace {
+
+Standing standingOf(const PathChange& change, const Place& place, const Sighting& seen) {
     const bool isSameDirectory = isDirectory(change.before) && isDirectory(change.after);
     // Of two modes of one directory each may be the other one opened to its owner: the exact one counts first.
     if (isSameDirectory && couldBe(seen, *change.after)) return Standing::kAfter;
     if (isThere(place, seen, change.before)) return Standing::kBefore;
     return isThere(place, seen, change.after) ? Standing::kAfter : Standing::kNeither;
+}
+
+}  // namespace
+
+Look lookAt(const TreeRoot& root, const ChangeSet& changes, std::size_t index) {
+    const PathChange& change = changes.changes()[index];
+    Look look{.place = root.placePatiently(change.path)};
+    const Obstacle obstacle = look.place.obstacle;
+    const bool isNothingThere =
+        obstacle == Obstacle::kMissing || (obstacle == Obstacle::kLink && isBelowOwnLink(changes, change.path));
+    if (!look.place && !isNothingThere) return look;
+    if (look.place) look.seen = sight(look.place.at(), look.place.name);
+    look.standing = standingOf(change, look.place, look.seen);
+    return look;
+}
+
+namespace {
+
+/// Cut off between two steps of its own, not edited by anybody.
+bool isHalfWay(const PathChange& change, const Look& look) {
+    if (!look.place) return look.place.obstacle == Obstacle::kMissing && passesThroughNothing(change);
+    // Made, and not yet given its mode.
+    if (isMadeOrRemoved(change) && (look.seen.isDirectoryOf(0) || look.seen.isDirectoryOf(kOwnerMayWrite))) return true;
+    return !look.seen.exists && passesThroughNothing(change);
+}
+
+/// Modes of the plan's own that keep us out are no obstacle: undoing opens such directories.
+bool closesSome(const Journal& journal) {
+    const auto isClosed = [](const std::optional<Entry>& entry) {
+        return isDirectory(entry) && (entry->mode & kOwnerMayWrite) != kOwnerMayWrite;
+    };
+    return !journal.locked.empty() || std::ranges::any_of(journal.changes.changes(), [&](const PathChange& change) {
+        return isClosed(change.before) || isClosed(change.after);
+    });
+}
+
+void addClosed(const TreeRoot& root, const std::set<std::string>& directories, std::vector<Kept>& blocked) {
+    for (const std::string& path : directories) {
+        Obstacle obstacle = Obstacle::kNone;
+        const FileDescriptor directory = root.directory(path, O_PATH, obstacle);
+        const int denied = directory ? accessOf(directory.get()) : 0;
+        if (denied != 0)
+            blocked.push_back(
+                {path.empty() ? "." : path, fmt::format("it cannot be written in: {}", errnoText(denied))});
+    }
+}
+
+}  // namespace
+
+UndoOutlook outlookOf(const TreeRoot& root, const Journal& journal) {
+    UndoOutlook outlook;
+    if (journal.state == WriteState::kPlanned || journal.state == WriteState::kUndone) return outlook;
+    Obstacle none = Obstacle::kNone;
+    const FileDescriptor staged = root.directory(journal.staging, O_PATH, none);
+    std::set<std::string> written;
+    for (std::size_t i = 0; i < journal.changes.changes().size(); ++i) {
+        const PathChange& change = journal.changes.changes()[i];
+        const Look look = lookAt(root, journal.changes, i);
+        const Standing standing = look.standing;
+        if (standing == Standing::kBlocked && look.place.obstacle != Obstacle::kDenied)
+            outlook.blocked.push_back({change.path, std::string(reasonOf(look.place.obstacle))});
+        // What an applied change has there besides is somebody's, and stays.
+        const bool isOurs = standing == Standing::kNeither && journal.state != WriteState::kApplied;
+        if (standing != Standing::kAfter && !isOurs) continue;
+        written.insert({std::string(), std::string(directoryOf(change.path))});
+        if (!hasContent(change.before) || (staged && sight(staged.get(), Staging::slot(i)).exists)) continue;
+        outlook.bytes += onDisk(change.before->size);
+        ++outlook.files;
+    }
+    if (!closesSome(journal)) addClosed(root, written, outlook.blocked);
+    if (written.empty() || staged) return outlook;
+    outlook.bytes += kBlock;
+    ++outlook.files;
+    return outlook;
 }
 
 UndoPack& Undoer::pack() {
@@ -111,13 +187,21 @@ void Undoer::keep(std::size_t change, std::string reason) {
 // A directory that is not there was taken away by somebody; anything else on the way may go away again.
 void Undoer::leave(std::size_t change, Obstacle obstacle) {
     if (obstacle == Obstacle::kMissing) return keep(change, std::string(reasonOf(obstacle)));
-    blocked_[change] = reasonOf(obstacle);
+    block(changes()[change].path, obstacle);
 }
 
-std::vector<Kept> Undoer::listed(const Reasons& reasons) const {
+void Undoer::block(const std::string& path, Obstacle obstacle) { blocked_[path] = reasonOf(obstacle); }
+
+std::vector<Kept> Undoer::kept() const {
     std::vector<Kept> list;
-    for (std::size_t i = 0; i < reasons.size(); ++i)
-        if (reasons[i]) list.push_back({changes()[i].path, *reasons[i]});
+    for (std::size_t i = 0; i < kept_.size(); ++i)
+        if (kept_[i]) list.push_back({changes()[i].path, *kept_[i]});
+    return list;
+}
+
+std::vector<Kept> Undoer::blocked() const {
+    std::vector<Kept> list;
+    for (const auto& [path, reason] : blocked_) list.push_back({path, reason});
     return list;
 }
 
@@ -130,7 +214,7 @@ void Undoer::unlock() {
             if (isDirectory(entry)) closed[change.path].insert(entry->mode);
     for (const auto& [path, modes] : closed) {
         Obstacle obstacle = Obstacle::kNone;
-        const FileDescriptor node = root_.directory(path, O_PATH, obstacle);
+        const FileDescriptor node = root_.directoryPatiently(path, O_PATH, obstacle);
         if (!node) continue;
         const Sighting seen = sight(node.get());
         if ((seen.permissions() & kOwnerMayWrite) == kOwnerMayWrite || !modes.contains(seen.permissions())) continue;
@@ -141,7 +225,7 @@ void Undoer::unlock() {
 std::vector<std::string> Undoer::edited() const {
     std::vector<std::string> paths;
     for (std::size_t i = 0; i < changes().size(); ++i)
-        if (standingOf(root_, journal_.changes, i) == Standing::kNeither) paths.push_back(changes()[i].path);
+        if (lookAt(root_, journal_.changes, i).standing == Standing::kNeither) paths.push_back(changes()[i].path);
     return paths;
 }
 
@@ -159,28 +243,17 @@ void Undoer::run() {
     syncTouched();
 }
 
-/// Cut off between two steps of its own, not edited by anybody.
-bool Undoer::isHalfWay(const PathChange& change) const {
-    const Place place = root_.placePatiently(change.path);
-    if (!place) return place.obstacle == Obstacle::kMissing && passesThroughNothing(change);
-    const Sighting seen = sight(place.at(), place.name);
-    // Made, and not yet given its mode.
-    if (isMadeOrRemoved(change) && (seen.isDirectoryOf(0) || seen.isDirectoryOf(kOwnerMayWrite))) return true;
-    return !seen.exists && passesThroughNothing(change);
-}
-
 Undoer::Action Undoer::actionFor(std::size_t index) {
     const PathChange& change = changes()[index];
     if (std::ranges::binary_search(journal_.kept, change.path)) keep(index, "edited by somebody since");
     if (kept_[index]) return Action::kNone;
-    const Standing standing = standingOf(root_, journal_.changes, index);
-    if (standing == Standing::kBefore) return Action::kNone;
-    if (standing == Standing::kAfter || isHalfWay(change)) return Action::kRestore;
-    const Place place = root_.placePatiently(change.path);
-    if (place && standing == Standing::kNeither)
+    const Look look = lookAt(root_, journal_.changes, index);
+    if (look.standing == Standing::kBefore) return Action::kNone;
+    if (look.standing == Standing::kAfter || isHalfWay(change, look)) return Action::kRestore;
+    if (look.place)
         keep(index, "edited by somebody since");
     else
-        leave(index, place ? Obstacle::kLink : place.obstacle);
+        leave(index, look.place.obstacle);
     return Action::kNone;
 }
 
@@ -258,7 +331,7 @@ void Undoer::takeFileBack(std::size_t index, const Place& place) {
 
 void Undoer::restore(std::size_t index) {
     const PathChange& change = changes()[index];
-    if (actions_[index] != Action::kRestore || !change.before || kept_[index] || blocked_[index]) return;
+    if (actions_[index] != Action::kRestore || !change.before || kept_[index] || blocked_.contains(change.path)) return;
     const Place place = root_.placePatiently(change.path);
     if (!place) return leave(index, place.obstacle);
     if (isDirectory(change.before)) return restoreDirectory(index, place);
@@ -318,8 +391,7 @@ void Undoer::setTimes() {
     for (std::size_t i = changes().size(); i-- > 0;) {
         const PathChange& change = changes()[i];
         if (kept_[i] || !isDirectory(change.before) || isDirectory(change.after)) continue;
-        Obstacle obstacle = Obstacle::kNone;
-        const FileDescriptor node = root_.directory(change.path, O_PATH, obstacle);
+        const FileDescriptor node = restored(change.path);
         const PackedEntry* packed = node ? pack().find(i) : nullptr;
         if (packed == nullptr || isAt(sight(node.get()).modified, packed->modified)) continue;
         must(files_.setModified(node.get(), packed->modified), "set the time of", change.path);
@@ -330,17 +402,29 @@ void Undoer::setTimes() {
 void Undoer::setModes() {
     std::map<std::string, std::uint32_t> modes;
     for (const LockedDirectory& locked : journal_.locked) modes[locked.path] = locked.mode;
+    // A directory that is not ours to restore may be a link for good.
+    std::set<std::string> left;
     for (std::size_t i = 0; i < changes().size(); ++i) {
         const PathChange& change = changes()[i];
         const auto& wanted = isDirectory(change.before) ? change.before : change.after;
         if (isDirectory(wanted)) modes[change.path] = wanted->mode;
+        if (kept_[i] || !isDirectory(change.before)) left.insert(change.path);
     }
     for (auto mode = modes.rbegin(); mode != modes.rend(); ++mode) {
         Obstacle obstacle = Obstacle::kNone;
-        const FileDescriptor node = root_.directory(mode->first, O_PATH, obstacle);
+        const FileDescriptor node =
+            left.contains(mode->first) ? root_.directory(mode->first, O_PATH, obstacle) : restored(mode->first);
         if (node && isOurMode(mode->first, sight(node.get()).permissions()))
             setDirectoryMode(mode->first, mode->second);
     }
+}
+
+/// A directory that is back, or still there: a link in its place is not the end of it.
+FileDescriptor Undoer::restored(const std::string& path) {
+    Obstacle obstacle = Obstacle::kNone;
+    FileDescriptor node = root_.directoryPatiently(path, O_PATH, obstacle);
+    if (!node && obstacle != Obstacle::kMissing) block(path, obstacle);
+    return node;
 }
 
 /// Somebody else's mode is an edit like any other.

@@ -17,23 +17,30 @@ enum class Standing {
     kBlocked,  ///< the way to it leads through a link, another mount, or a directory that is closed to us
 };
 
-Standing standingOf(const TreeRoot& root, const ChangeSet& changes, std::size_t index);
+/// What one look at a path found. A second look may find something else: whoever decides, decides by one.
+struct Look {
+    Standing standing = Standing::kBlocked;
+    Place place;
+    Sighting seen;
+};
+
+Look lookAt(const TreeRoot& root, const ChangeSet& changes, std::size_t index);
+
+/// What taking a plan back would write and meet now. Reads only.
+UndoOutlook outlookOf(const TreeRoot& root, const Journal& journal);
 
 /// Takes one plan back, from wherever it stands. Safe to repeat from the start, also after being cut off.
 class Undoer : private TreeWork {
   public:
     Undoer(const TreeRoot& root, FileOperations& files, const Journal& journal, const Objects& objects)
-        : TreeWork(root, files, journal),
-          objects_(objects),
-          kept_(journal.changes.changes().size()),
-          blocked_(journal.changes.changes().size()) {}
+        : TreeWork(root, files, journal), objects_(objects), kept_(journal.changes.changes().size()) {}
 
     /// Paths that somebody edited since all was applied. Changes nothing.
     std::vector<std::string> edited() const;
     /// Everything that is neither kept nor blocked is as before, to last.
     void run();
-    std::vector<Kept> kept() const { return listed(kept_); }
-    std::vector<Kept> blocked() const { return listed(blocked_); }
+    std::vector<Kept> kept() const;
+    std::vector<Kept> blocked() const;
     /// What is kept, and what tidy() is going to put beside its place.
     std::vector<Kept> left();
     /// Ends the temporaries; names what was put beside its place.
@@ -41,12 +48,8 @@ class Undoer : private TreeWork {
 
   private:
     enum class Action { kNone, kRestore };
-    /// By change: why it is left alone.
-    using Reasons = std::vector<std::optional<std::string>>;
-
     void unlock();
     Action actionFor(std::size_t change);
-    bool isHalfWay(const PathChange& change) const;
     void stageMissing();
     bool needsContent(std::size_t change);
     void stage(const PackedEntry& packed, ByteSource& content);
@@ -59,15 +62,16 @@ class Undoer : private TreeWork {
     void exchangeBack(std::size_t change, const Place& place);
     void setModes();
     void setTimes();
+    FileDescriptor restored(const std::string& path);
     bool isOurMode(const std::string& path, std::uint32_t mode) const;
     void keep(std::size_t change, std::string reason);
     void leave(std::size_t change, Obstacle obstacle);
-    std::vector<Kept> listed(const Reasons& reasons) const;
+    void block(const std::string& path, Obstacle obstacle);
     UndoPack& pack();
 
     const Objects& objects_;
-    Reasons kept_;
-    Reasons blocked_;
+    std::vector<std::optional<std::string>> kept_;  ///< by change: why it is left alone
+    std::map<std::string, std::string> blocked_;    ///< by path
     std::vector<Action> actions_;
     std::optional<UndoPack> pack_;
     std::vector<std::string> saved_;

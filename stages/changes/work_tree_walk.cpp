@@ -12,6 +12,7 @@
 #include "stages/changes/base_view.h"
 #include "stages/changes/git_work_tree.h"
 #include "stages/changes/harvest.h"
+#include "stages/changes/tree_writer_staging.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
 
@@ -123,6 +124,9 @@ void WorkTreeWalk::judge(const Place& place, IgnoredPaths::Scope scope, const Di
 }
 
 void WorkTreeWalk::judgeDirectory(const Place& place, IgnoredPaths::Scope scope, const std::string& path) {
+    // Temporaries of the writer, whosever they are, are no part of what anybody made here.
+    const bool isStaging = path.compare(path.rfind('/') + 1, Staging::kPrefix.size(), Staging::kPrefix) == 0;
+    if (isStaging && !request_.tracked.hasBeneath(path)) return;
     Place below{.path = path, .scope = scope, .onlyTracked = place.onlyTracked};
     if (place.onlyTracked || ignored_.isExcluded(scope, path, true)) {
         if (!request_.tracked.hasBeneath(path) && !ignored_.hasTrackedBeneath(path)) return;

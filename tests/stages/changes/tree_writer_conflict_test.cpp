@@ -385,5 +385,28 @@ TEST_F(TreeWriterConflict, UndoWaitsUntilALinkOnTheWayIsGone) {
     EXPECT_EQ(difference(rig_.now(), before), "");
 }
 
+// A directory's mode is the last thing to come back; a link in its place at that moment must not end the undoing.
+TEST_F(TreeWriterConflict, UndoIsNotOverWhileTheModeOfADirectoryIsOutOfReach) {
+    rig_.reset({{"d", folder()}, {"d/e", folder(0755)}, {"d/f", file("old")}});
+    const Tree before = rig_.now();
+    const JournalRef ref = rig_.applyTo({{"d", folder()}, {"d/e", folder(0700)}, {"d/f", file("new")}}).ref;
+    fs::create_directory_symlink(rig_.outside(), rig_.root() / "link");
+    const auto flip = [&] {
+        return ::renameat2(AT_FDCWD, (rig_.root() / "d").c_str(), AT_FDCWD, (rig_.root() / "link").c_str(),
+                           RENAME_EXCHANGE);
+    };
+    WatchedOperations files([&](std::size_t, std::string_view call, std::string_view) {
+        EXPECT_TRUE(call != "exchange" || flip() == 0);
+        return 0;
+    });
+    const UndoReport report = rig_.writer(files).undo(ref);
+    EXPECT_EQ(report.blocked, (std::vector<Kept>{{"d/e", "a directory on the way is now a symbolic link"}}));
+    EXPECT_EQ(rig_.writer().stateOf(ref), WriteState::kUndoing);
+    ASSERT_EQ(flip(), 0);
+    fs::remove(rig_.root() / "link");
+    EXPECT_TRUE(rig_.writer().undo(ref).blocked.empty());
+    EXPECT_EQ(difference(rig_.now(), before), "");
+}
+
 }  // namespace
 }  // namespace gradus::test

@@ -58,6 +58,17 @@ TEST_F(WorkTreeTest, HasNoDifferencesAfterACommit) {
     EXPECT_EQ(tree.fingerprint.tree, ChangeSet().digest());
 }
 
+TEST_F(WorkTreeTest, TemporariesOfTheWriterAreNoPartOfIt) {
+    rig.put("a", "a");
+    rig.put("d/b", "b");
+    commit();
+    rig.put(".gradus-staging-0123456789abcdef/0", "what came out");
+    rig.put("d/.gradus-staging-0123456789abcdef/0", "what came out");
+    EXPECT_EQ(paths(read()), Paths{});
+    rig.put("new", "new");
+    EXPECT_EQ(paths(read()), Paths{"added new"});
+}
+
 TEST_F(WorkTreeTest, TellsWhatDiffersFromTheCommit) {
     for (const char* name : {"edited", "gone", "mode", "type", "d/deep"}) rig.put(name, "was\n");
     rig.put(".gitignore", "*.o\n");
