@@ -10,9 +10,10 @@ needed_to_build=(
 )
 # clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
 # make and mount the disks that the power-cut tests break and that projects lie on, give a user a session, copy the whole
-# system for an ordinary user who installs a package in it, and are what people run in a sandbox: an editor, a server.
-needed_to_test=(btrfs-progs clang-14 curl dbus-user-session dpkg e2fsprogs fuse-overlayfs git iproute2 libclang-rt-14-dev make mount
-    nodejs passwd python3 redis-tools systemd tzdata uidmap vim-tiny xfsprogs)
+# system for an ordinary user who installs a package in it, set the clock, and are what people run in a sandbox: an editor,
+# a server.
+needed_to_test=(btrfs-progs clang-14 curl dbus-user-session dpkg e2fsprogs faketime fuse-overlayfs git iproute2
+    libclang-rt-14-dev make mount nodejs passwd python3 redis-tools systemd tzdata uidmap vim-tiny xfsprogs)
 # A machine that the isolation suites are run in, emulated; its kernel is fetched and unpacked, never installed.
 needed_to_vm=(busybox-static cpio qemu-system-x86)
 # What the benchmarks stand beside; without one of them its rows say so.

@@ -30,6 +30,12 @@ void Ballast::restore() const noexcept {
     if (!file || ::posix_fallocate(file.get(), 0, static_cast<off_t>(kSize)) != 0) ::unlink(path_.c_str());
 }
 
+void Ballast::releaseIfShort() const noexcept {
+    std::error_code error;
+    const auto space = std::filesystem::space(path_.parent_path(), error);
+    if (!error && space.available < kSize) release();
+}
+
 bool Ballast::release() const noexcept { return ::unlink(path_.c_str()) == 0; }
 
 }  // namespace gradus

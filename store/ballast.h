@@ -16,6 +16,8 @@ class Ballast {
     void restore() const noexcept;
     /// True if there was one to give up.
     bool release() const noexcept;
+    /// Gives it up where less room than its own size is left.
+    void releaseIfShort() const noexcept;
     bool isPresent() const noexcept;
 
   private:

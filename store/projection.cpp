@@ -66,13 +66,13 @@ void changeRevised(Sql& sql, const Event& event) {
 void promotionOpened(Sql& sql, const Event& event) {
     sql.run(
         "insert into promotion (id, project, change, revision, stage, state, finished, cause, rules, undoes, "
-        "opened_at, moved_at, opened_boot, opened_uptime, goal, seq) "
-        "values (?, ?, ?, ?, ?, 'queued', 0, 'proceeded', ?, ?, ?, ?, ?, ?, ?, ?)",
+        "opened_at, moved_at, opened_boot, opened_uptime, goal, place, seq) "
+        "values (?1, ?2, ?3, ?4, ?5, 'queued', 0, 'proceeded', ?6, ?7, ?8, ?9, ?10, ?11, ?12, coalesce(?13, ?1), ?14)",
         required(event.promotion, event, "promotion"), required(event.project, event, "project"),
         required(event.change, event, "change"), event.fields.number("revision"), event.stage,
         event.fields.digest("rules"), event.fields.optionalNumber("undoes"), toMillis(event.at), toMillis(event.at),
         event.fields.optionalText("boot"), event.fields.optionalNumber("uptime-ms"), event.fields.optionalText("goal"),
-        event.seq);
+        event.fields.optionalNumber("place"), event.seq);
 }
 
 // Not a move: who moved it last stays.

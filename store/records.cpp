@@ -14,8 +14,8 @@ namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kPromotionColumns =
     "select id, project, change, revision, stage, state, cause, rules, undoes, opened_at, moved_at, target, "
-    "checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps, goal from "
-    "promotion ";
+    "checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps, goal, "
+    "place, paths from promotion ";
 
 template <typename Enum, std::size_t kCount>
 Enum enumFrom(const std::array<Name<Enum>, kCount>& table, std::string_view word) {
@@ -65,6 +65,8 @@ Promotion promotionFromRow(const Sql::Call& row) {
                         Milliseconds(row.optionalNumber(19).value_or(0))};
     promotion.steps = row.optionalDigest(20);
     promotion.goal = row.optionalText(21);
+    promotion.place = row.number(22);
+    promotion.paths = row.optionalNumber(23);
     return promotion;
 }
 
@@ -216,6 +218,37 @@ std::vector<Promotion> Records::unfinished(std::int64_t project) const {
     return allPromotions(sql()(kSql, project));
 }
 
+std::vector<Promotion> Records::unfinishedOf(std::int64_t change) const {
+    static const std::string kSql =
+        std::string(kPromotionColumns) + "indexed by promotion_by_change where change = ? and finished = 0 order by id";
+    return allPromotions(sql()(kSql, change));
+}
+
+std::vector<Promotion> Records::atWork(std::int64_t project, const std::optional<std::string>& stage) const {
+    static const std::string kOfStage = std::string(kPromotionColumns) +
+                                        "indexed by promotion_active where project = ? and stage = ? and finished = 0 "
+                                        "and state <> 'waiting' order by id";
+    static const std::string kOfAll = std::string(kPromotionColumns) +
+                                      "indexed by promotion_active where project = ? and finished = 0 and state <> "
+                                      "'waiting' order by id";
+    return stage ? allPromotions(sql()(kOfStage, project, *stage)) : allPromotions(sql()(kOfAll, project));
+}
+
+std::vector<Promotion> Records::waitingIn(std::int64_t project, const std::string& stage, std::int64_t from,
+                                          std::int64_t limit) const {
+    static const std::string kSql = std::string(kPromotionColumns) +
+                                    "indexed by promotion_line where project = ? and stage = ? and place >= ? and "
+                                    "finished = 0 and state = 'waiting' and undoes is null order by place, id limit ?";
+    return allPromotions(sql()(kSql, project, stage, from, limit));
+}
+
+std::int64_t Records::lineLength(std::int64_t project, const std::string& stage) const {
+    return *sql().number(
+        "select count(*) from promotion indexed by promotion_line where project = ? and stage = ? and finished = 0 and "
+        "undoes is null",
+        project, stage);
+}
+
 std::vector<Promotion> Records::promotionsIn(std::int64_t project, const std::optional<std::string>& stage,
                                              std::int64_t limit) const {
     static const std::string kOfStage =
@@ -225,12 +258,35 @@ std::vector<Promotion> Records::promotionsIn(std::int64_t project, const std::op
                  : allPromotions(sql()(kOfAll, project, limit));
 }
 
-std::vector<Time> Records::machineEnds(std::int64_t project, const std::string& stage, PromotionState end,
-                                       Time since) const {
+std::vector<Promotion> Records::leftBelow(std::int64_t project) const {
+    static const std::string kSql =
+        std::string(kPromotionColumns) +
+        "where id in (select s.promotion from stage_state s join promotion b on b.id = s.promotion "
+        "join promotion p on p.change = b.change and p.previous = b.id where s.project = ? and s.stuck is null "
+        "and b.state = 'promoted' and b.checkpoint is not null and p.revision = b.revision and p.state = 'promoted' "
+        "and p.undoes is null and coalesce(p.paths, 0) = 0 and exists (select 1 from promotion u where u.change = "
+        "p.change and u.undoes = p.id "
+        "and u.state = 'promoted')) order by id";
+    return allPromotions(sql()(kSql, project));
+}
+
+std::vector<Time> Records::spentByMachines(std::int64_t project, const std::string& stage, Spent what, Time since,
+                                           std::int64_t most) const {
+    // Who only merged a change made none of it: such a revision has the patch of the one before.
     auto rows = sql()(
-        "select m.moved_at from promotion m join change c on c.id = m.change join actor a on a.id = c.actor "
-        "where m.project = ? and m.stage = ? and m.state = ? and m.moved_at > ? and m.undoes is null and a.kind <> ?",
-        project, stage, nameOf(kPromotionStates, end), toMillis(since), nameOf(kActorKinds, ActorKind::kPerson));
+        "select m.moved_at from promotion m indexed by promotion_by_end join promotion o on o.id = coalesce(m.undoes, "
+        "m.id) "
+        "where m.project = ?1 and m.stage = ?2 and m.finished = 1 and m.moved_at > ?3 "
+        "and (case when ?4 then m.state = 'promoted' and m.undoes is null "
+        "else m.state = 'rolled-back' or (m.state = 'promoted' and m.undoes is not null) end) "
+        "and (exists (select 1 from revision r join event e on e.seq = r.seq left join actor a on a.id = e.actor "
+        "where r.change = o.change and r.number <= o.revision and a.kind is not 'person' "
+        "and (r.number = 1 or r.patch <> "
+        "(select b.patch from revision b where b.change = r.change and b.number = r.number - 1))) "
+        "or not exists (select 1 from event e join actor a on a.id = coalesce(json_extract(e.body, '$.for'), e.actor) "
+        "where e.seq = o.seq and a.kind = 'person')) "
+        "order by m.moved_at desc limit ?5",
+        project, stage, toMillis(since), what == Spent::kPromotions ? 1 : 0, most);
     std::vector<Time> times;
     while (rows.step()) times.push_back(fromMillis(rows.number(0)));
     return times;

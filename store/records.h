@@ -59,6 +59,16 @@ class Records {
     std::vector<Promotion> promotionsOf(std::int64_t change) const;
     /// Oldest first.
     std::vector<Promotion> unfinished(std::int64_t project) const;
+    std::vector<Promotion> unfinishedOf(std::int64_t change) const;
+    /// Those of a project, or of one of its stages, that are neither finished nor waiting; oldest first.
+    std::vector<Promotion> atWork(std::int64_t project, const std::optional<std::string>& stage = std::nullopt) const;
+    /// Those that wait to enter a stage, in the order of their places from one on.
+    std::vector<Promotion> waitingIn(std::int64_t project, const std::string& stage, std::int64_t from,
+                                     std::int64_t limit) const;
+    /// How many are on their way into a stage, waiting or not.
+    std::int64_t lineLength(std::int64_t project, const std::string& stage) const;
+    /// What stages of a project hold although the same change was taken out above it: that was cut off on its way.
+    std::vector<Promotion> leftBelow(std::int64_t project) const;
     std::vector<CheckResult> checkResults(std::int64_t promotion) const;
     /// The newest yes of a before check to the same question in this project, not older than `since`; one that was
     /// itself taken from an earlier promotion does not count.
@@ -69,8 +79,11 @@ class Records {
     std::vector<Digest> outputs() const;
     /// The promotion that one of its checks ran as this execution for.
     std::optional<std::int64_t> promotionOfExecution(std::int64_t execution) const;
-    /// When promotions of changes that no person made ended in `end` in this stage, after `since`; undos do not count.
-    std::vector<Time> machineEnds(std::int64_t project, const std::string& stage, PromotionState end, Time since) const;
+    /// When something happened in this stage that a machine had a hand in, by making the change or by promoting it:
+    /// after `since`, newest first, at most so many. What was taken back later was spent all the same.
+    enum class Spent { kPromotions, kRollbacks };
+    std::vector<Time> spentByMachines(std::int64_t project, const std::string& stage, Spent what, Time since,
+                                      std::int64_t most) const;
     /// Newest first; of one stage, or of all.
     std::vector<Promotion> promotionsIn(std::int64_t project, const std::optional<std::string>& stage,
                                         std::int64_t limit) const;

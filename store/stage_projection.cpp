@@ -19,11 +19,13 @@ void takeTarget(Sql& sql, const Event& event) {
 
 void rememberIntent(Sql& sql, const Event& event) {
     sql.run(
-        "update promotion set target = ?, checkpoint = ?, tree = ?, previous_tree = ?, steps = ?, previous = "
+        "update promotion set target = ?, checkpoint = ?, tree = ?, previous_tree = ?, steps = ?, paths = ?, previous "
+        "= "
         "(select s.promotion from stage_state s where s.project = promotion.project and s.stage = promotion.stage) "
         "where id = ?",
         event.fields.text("target"), event.fields.digest("checkpoint"), event.fields.digest("tree"),
-        event.fields.optionalDigest("previous-tree"), event.fields.optionalDigest("steps"), event.promotion);
+        event.fields.optionalDigest("previous-tree"), event.fields.optionalDigest("steps"),
+        event.fields.optionalNumber("paths"), event.promotion);
 }
 
 void holdNew(Sql& sql, const Event& event) {

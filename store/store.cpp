@@ -311,6 +311,8 @@ void Store::write(const std::function<void(Writer&)>& work, Urgency urgency) {
     }
 }
 
+void Store::makeRoom() const noexcept { Ballast(inside_->state.ballast()).releaseIfShort(); }
+
 const Records& Store::records() const { return inside_->records; }
 Sql& Store::sql() { return inside_->sql; }
 const AnchorSink& Store::anchor() const { return inside_->anchor(); }

@@ -21,8 +21,9 @@ struct PromotionDraft {
     std::string stage;
     Digest rules;
     std::optional<std::int64_t> undoes;
-    Moment opened = {};                    ///< its time is that of the transaction
-    std::optional<std::string> goal = {};  ///< the stage up to which somebody wants the change
+    Moment opened = {};                      ///< its time is that of the transaction
+    std::optional<std::string> goal = {};    ///< the stage up to which somebody wants the change
+    std::optional<std::int64_t> place = {};  ///< of what it takes the place of; nothing: it has its own
 };
 
 /// What a promotion is about to do, recorded before it does it.
@@ -31,7 +32,8 @@ struct PromotionIntent {
     Digest checkpoint;
     Digest tree;  ///< that its checks looked at
     std::optional<Digest> previousTree;
-    std::optional<Digest> steps = {};  ///< the object that lists them; nothing: there are none
+    std::optional<Digest> steps = {};        ///< the object that lists them; nothing: there are none
+    std::optional<std::int64_t> paths = {};  ///< how many it writes
 };
 
 /// One step of a promotion: it must stand at `from`, or nothing happens and an Error says so.
@@ -124,6 +126,10 @@ class Store {
     /// Runs `work` in one durable transaction: when write() returns, it survives a power cut; when it throws, nothing
     /// happened. `work` may run twice (see Urgency) and must do nothing but speak to its Writer.
     void write(const std::function<void(Writer&)>& work, Urgency urgency = Urgency::kRoutine);
+
+    /// Before a way back writes beside the database (a driver's journal, what was in a tree): gives up the ballast
+    /// where its disk is as good as full.
+    void makeRoom() const noexcept;
 
     const Records& records() const;
     Sql& sql();

@@ -10,12 +10,13 @@ namespace {
 void insertHold(Sql& sql, const Event& event, const std::optional<std::int64_t>& promotion, bool onlyMachines) {
     sql.run("delete from hold where project = ? and stage is ? and change is ? and only_machines = ?", event.project,
             event.stage, event.change, onlyMachines ? 1 : 0);
-    // Of the promotion's own revision, or of the newest that there was.
+    // Of the promotion's own revision, or of the newest that there was; of a stage, nobody's.
     sql.run(
         "insert into hold (seq, project, stage, change, patch, only_machines, promotion, actor, held_at, ends_at) "
-        "values (?1, ?2, ?3, ?4, coalesce((select r.patch from revision r join promotion p on p.change = r.change and "
+        "values (?1, ?2, ?3, ?4, iif(?4 is null, null, coalesce((select r.patch from revision r join promotion p on "
+        "p.change = r.change and "
         "p.revision = r.number where p.id = ?5), (select r.patch from revision r where r.change = ?4 and r.seq < ?1 "
-        "order by r.number desc limit 1)), ?6, ?5, ?7, ?8, ?9)",
+        "order by r.number desc limit 1))), ?6, ?5, ?7, ?8, ?9)",
         event.seq, event.project, event.stage, event.change, promotion, onlyMachines ? 1 : 0, event.actor,
         toMillis(event.at), event.fields.optionalNumber("until"));
 }

@@ -122,7 +122,7 @@ std::int64_t Writer::openPromotion(const PromotionDraft& wanted, ActorId by) {
     draft.promotion = nextId(sql(), "select max(id) from promotion");
     draft.stage = wanted.stage;
     draft.fields.set("revision", wanted.revision).set("rules", wanted.rules).setIfPresent("undoes", wanted.undoes);
-    draft.fields.setIfPresent("goal", wanted.goal);
+    draft.fields.setIfPresent("goal", wanted.goal).setIfPresent("place", wanted.place);
     if (!wanted.opened.boot.empty())
         draft.fields.set("boot", wanted.opened.boot).set("uptime-ms", wanted.opened.uptime.count());
     return *record(std::move(draft)).promotion;
@@ -156,7 +156,8 @@ void Writer::movePromotion(const PromotionStep& step, ActorId by) {
             .set("checkpoint", step.intent->checkpoint)
             .set("tree", step.intent->tree)
             .setIfPresent("previous-tree", step.intent->previousTree)
-            .setIfPresent("steps", step.intent->steps);
+            .setIfPresent("steps", step.intent->steps)
+            .setIfPresent("paths", step.intent->paths);
     draft.fields.setIfPresent("holds", step.tree);
     if (step.back) draft.fields.set("back", 1);
     if (step.attention) draft.fields.set("attention", 1);

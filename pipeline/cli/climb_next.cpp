@@ -5,6 +5,7 @@
 
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/envelope.h"
+#include "pipeline/cli/printable.h"
 #include "store/model/handle.h"
 
 namespace gradus {
@@ -25,6 +26,12 @@ std::string wayOut(const StageReport& report) {
             report.promotion.stage, open->name, id,
             report.irreversible.contains(open->name) ? " --insist REASON` leaves it there and undoes the rest"
                                                      : "` undoes it with the rest");
+    if (!report.irreversible.empty())
+        return fmt::format(
+            "stage {0} is closed, and what step {1} did cannot be undone: `gradus rollback {2} --insist REASON` takes "
+            "the "
+            "rest back; or put its target right by hand, then `gradus adopt {0}`",
+            report.promotion.stage, *report.irreversible.begin(), id);
     return fmt::format(
         "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
         "hand, then `gradus adopt {0}`",
@@ -79,6 +86,14 @@ bool isAny(const StageReport& report, std::initializer_list<ConflictKind> kinds)
     });
 }
 
+/// A path at which nothing is known that a merge could start from: no second attempt changes that.
+const MergeConflict* withoutOrigin(const StageReport& report) {
+    const auto found = std::ranges::find_if(report.mergeConflicts, [](const MergeConflict& conflict) {
+        return conflict.kind == MergeConflictKind::kUnknownBefore || conflict.kind == MergeConflictKind::kNoAncestor;
+    });
+    return found == report.mergeConflicts.end() ? nullptr : &*found;
+}
+
 /// A merge helps where the stage holds another tree, and nowhere else.
 std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTree) {
     const std::string id = promotionHandle(report.promotion.id);
@@ -88,6 +103,7 @@ std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTr
         return {"git status", "gradus retry " + id};
     if (isAny(report, {ConflictKind::kForeign, ConflictKind::kShared, ConflictKind::kProtected}))
         return {"gradus show " + change, "gradus why " + id};
+    if (withoutOrigin(report) != nullptr) return {"gradus diff " + change, "gradus show " + change};
     if (!report.apart.empty()) return {"gradus audit timeline " + report.promotion.stage, "gradus diff " + change};
     if (isAny(report, {ConflictKind::kOtherTree}))
         return {"gradus adopt " + report.promotion.stage, "gradus retry " + id};
@@ -162,6 +178,10 @@ std::optional<Problem> problemOf(const StageReport& report) {
     if (promotion.state == State::kRejected && isAny(report, {ConflictKind::kNoSpace}))
         problem.hint = fmt::format("free space there, then `gradus retry {}`", promotionHandle(promotion.id));
     if (!report.apart.empty()) problem.hint = wayOfOtherTree(report);
+    if (const MergeConflict* conflict = withoutOrigin(report))
+        problem.hint =
+            fmt::format("neither a rebase nor another attempt helps: make the change anew on what {} holds in {} now",
+                        promotion.stage, printable(conflict->path));
     if (isAny(report, {ConflictKind::kOtherTree}))
         problem.hint = fmt::format(
             "bring back what {0} held; or take what is there for what it holds: `gradus adopt {0}`", promotion.stage);
@@ -192,6 +212,7 @@ std::vector<std::string> nextAfter(const StageReport& report, bool isWorkTree, c
             return {"gradus why " + id, goOn};
         case State::kVerifying:
         case State::kSoaking:
+            if (report.elsewhere) return {"gradus why " + id, "gradus cancel " + id};
             return {"gradus rollback " + promotion.stage, "gradus why " + id};
         default:
             return {"gradus why " + id, "gradus logs " + id};

@@ -36,6 +36,10 @@ std::vector<std::string> nextSteps(const StatusReport& report) {
     if (report.rules.state != RulesState::kTrusted) return {"gradus trust"};
     for (const StageStatus& stage : report.stages)
         if (stage.holds.stuck) return {"gradus why " + promotionHandle(*stage.holds.stuck)};
+    for (const StageStatus& stage : report.stages)
+        for (const QueueEntry& entry : stage.queue)
+            if (entry.isLeftToAPerson)
+                return {"gradus why " + promotionHandle(entry.promotion.id), "gradus rollback " + stage.stage};
     for (const Promotion& promotion : report.unfinished)
         if (promotion.state == PromotionState::kWaiting) return {"gradus why " + promotionHandle(promotion.id)};
     std::vector<std::string> next;
@@ -102,6 +106,11 @@ Json monitorJson(const Watch& watch) {
             {"gap_ms", watch.gap.count()}};
 }
 
+/// Until something newer came in: whoever brought that looked.
+bool isToBeLookedAt(const StageStatus& stage) {
+    return stage.holds.attention && stage.newest && stage.newest->id == *stage.holds.attention;
+}
+
 Json stagesJson(const StatusReport& report) {
     Json out = Json::array();
     for (const StageStatus& stage : report.stages) {
@@ -118,7 +127,7 @@ Json stagesJson(const StatusReport& report) {
         row["steps"] = Json::array();
         for (const StepRecord& step : stage.steps) row["steps"].push_back(stepJson(step));
         row["stuck"] = stage.holds.stuck ? Json(promotionHandle(*stage.holds.stuck)) : Json();
-        row["attention"] = stage.holds.attention ? Json(promotionHandle(*stage.holds.attention)) : Json();
+        row["attention"] = isToBeLookedAt(stage) ? Json(promotionHandle(*stage.holds.attention)) : Json();
         out.push_back(std::move(row));
     }
     return out;
@@ -126,9 +135,7 @@ Json stagesJson(const StatusReport& report) {
 
 std::string stageState(const StageStatus& stage) {
     if (stage.holds.stuck) return fmt::format("stuck ({})", promotionHandle(*stage.holds.stuck));
-    if (stage.holds.attention &&
-        stage.holds.attention == (stage.newest ? std::optional(stage.newest->id) : std::nullopt))
-        return fmt::format("look at {}", promotionHandle(*stage.holds.attention));
+    if (isToBeLookedAt(stage)) return fmt::format("look at {}", promotionHandle(*stage.holds.attention));
     // One that was stuck and is not what closes the stage any more was put right since; so was what a person looked at.
     if (!stage.newest || stage.newest->state == PromotionState::kPromoted ||
         stage.newest->state == PromotionState::kStuck ||
@@ -163,6 +170,7 @@ std::string stagesText(const StatusReport& report, const Context& context) {
 }
 
 std::string waitText(const QueueEntry& entry) {
+    if (entry.isLeftToAPerson) return " (" + printable(entry.reason) + ")";
     if (!entry.expires) return {};
     return fmt::format(" for {}{}, until {} at most",
                        formatDuration(std::chrono::floor<std::chrono::seconds>(entry.waited)),

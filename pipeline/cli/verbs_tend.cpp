@@ -88,15 +88,21 @@ Result recover(Service& service, Context& context) {
     }
     for (const Recovered& one : all) {
         Json json = stageReportJson(one.report);
-        json["was"] = nameOf(kPromotionStates, one.before.state);
+        const std::string_view was =
+            isFinal(one.before.state) ? "half-way out" : nameOf(kPromotionStates, one.before.state);
+        json["was"] = was;
         result.data["recovered"].push_back(std::move(json));
         addWayOn(one.report, engine, result);
         result.text +=
-            fmt::format("{} was {}\n", promotionHandle(one.before.id), nameOf(kPromotionStates, one.before.state)) +
-            stageText(one.report, context.paint);
+            fmt::format("{} was {}\n", promotionHandle(one.before.id), was) + stageText(one.report, context.paint);
         if (one.report.promotion.state == PromotionState::kStuck) {
             result.exit = Exit::kInfrastructure;
             result.problem = problemOf(one.report);
+        }
+        if (!isFinal(one.report.promotion.state) && !one.fault) {
+            result.exit = Exit::kWaiting;
+            result.problem = problemOf(one.report);
+            result.next = nextAfter(one.report, false, "");
         }
         if (one.fault) {
             result.exit = faceOf(one.fault->code()).exit;

@@ -105,11 +105,14 @@ void Drive::open(const Footing& footing, const std::optional<std::int64_t>& undo
 
 void Drive::openIn(Writer& writer, const Footing& footing, const std::optional<std::int64_t>& undoes,
                    const std::vector<Step>& steps, const std::optional<Hold>& hold) {
+    if (entering_) refuseIfTwice(writer, footing.change);
     if (entering_) refuseIfFull(writer);
     const ActorId actor = writer.actor(parts_.actor);
-    report_.promotion.id = writer.openPromotion({project_.id, footing.change.id, footing.change.revision, stage_.name,
-                                                 project_.rules, undoes, parts_.clock.moment(), goal_},
-                                                actor);
+    report_.promotion.id = writer.openPromotion(
+        {project_.id, footing.change.id, footing.change.revision, stage_.name, project_.rules, undoes,
+         parts_.clock.moment(), goal_, replaced_ ? std::optional(replaced_->place) : std::nullopt},
+        actor);
+    report_.promotion.place = replaced_ ? replaced_->place : report_.promotion.id;
     report_.promotion.state = State::kQueued;
     report_.promotion.goal = goal_;
     // Taken before the row can be seen: from its first instant on it has a driver. A write that is tried again may get
@@ -172,7 +175,7 @@ void Drive::commit(const std::vector<Step>& steps, const Beside& beside) {
                 writer.recordCheck(resultOf(report_.promotion.id, report, beside.phase), actor);
             for (const Approval& approval : beside.used) words.use(approval, report_.promotion.id);
             walk(writer, actor, steps);
-            if (beside.hold) words.hold(*beside.hold);
+            for (const Hold& hold : beside.holds) words.hold(hold);
             if (beside.watch) recordWatch(writer, *beside.watch, actor);
         },
         isVital ? Store::Urgency::kVital : Store::Urgency::kRoutine);
@@ -191,9 +194,8 @@ void Drive::aim() {
 }
 
 bool Drive::resume(std::int64_t change) {
-    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
-        if (promotion.change != change || promotion.stage != stage_.name || promotion.state != State::kWaiting)
-            continue;
+    for (const Promotion& promotion : parts_.store.records().unfinishedOf(change)) {
+        if (promotion.stage != stage_.name || promotion.state != State::kWaiting) continue;
         take(promotion.id);
         report_.promotion = *parts_.store.records().promotion(promotion.id);
         if (report_.promotion.state == State::kWaiting) {
@@ -227,7 +229,10 @@ std::optional<StageReport> Drive::goOnWaiting(std::int64_t change) {
 Checkpoint Drive::checkpointOf(const Promotion& promotion) const { return readCheckpoint(parts_.objects, promotion); }
 
 void requireWayBack(const StageDriver& target, const Objects& objects, const Promotion& promotion) {
-    const std::vector<std::string> lost = target.lost(readCheckpoint(objects, promotion));
+    // Of the newest twenty that stand everything is kept; `gradus gc` may have taken the rest.
+    const bool isKept = promotion.checkpoint && objects.contains(*promotion.checkpoint);
+    const std::vector<std::string> lost = isKept ? target.lost(readCheckpoint(objects, promotion))
+                                                 : std::vector<std::string>{"its checkpoint is not kept any more"};
     if (lost.empty()) return;
     throw Error(ErrorCode::kNotAllowed, "{} cannot be taken back, and nothing was touched: {}{}",
                 promotionHandle(promotion.id), lost.front(),
@@ -235,6 +240,15 @@ void requireWayBack(const StageDriver& target, const Objects& objects, const Pro
         .hint(
             "what was there before it is not whole any more: promote what the stage should hold, or put that right "
             "first");
+}
+
+void requireUnobstructed(const StageDriver& target, const Objects& objects, const Promotion& promotion) {
+    if (!promotion.checkpoint) return;
+    const auto obstruction = target.obstruction(readCheckpoint(objects, promotion));
+    if (!obstruction) return;
+    throw Error(obstruction->code, "{} cannot be taken back now, and nothing was touched: {}",
+                promotionHandle(promotion.id), obstruction->reason)
+        .hint(obstruction->cure);
 }
 
 Evidence evidenceFor(const Records& records, const Promotion& promotion, const Digest& rules) {

@@ -45,11 +45,17 @@ Evidence evidenceFor(const Records& records, const Promotion& promotion, const D
 Checkpoint readCheckpoint(const Objects& objects, const Promotion& promotion);
 /// Throws Error(kNotAllowed) where the target does not have any more what taking it back would bring back.
 void requireWayBack(const StageDriver& target, const Objects& objects, const Promotion& promotion);
+/// Throws Error where taking it back would not come to its end now. Reads only.
+void requireUnobstructed(const StageDriver& target, const Objects& objects, const Promotion& promotion);
 /// Who takes the target of a stage; for no promotion yet.
 TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage);
 
 /// Whether the policy leaves it to a person to take back what an after check said no to (`rollback = "manual"`).
 bool isTakenBackByHand(const Stage& stage);
+/// The after check that said no to it, on record.
+std::optional<std::string> saidNo(const Records& records, const Promotion& promotion);
+/// The same for one that stands there, said no to, until a person takes it back: no process was lost over it.
+std::optional<std::string> leftToAPerson(const Records& records, const Stage* stage, const Promotion& promotion);
 
 /// Whoever holds an flock on this file drives the promotion.
 std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
@@ -77,8 +83,9 @@ class Drive {
     struct Failure {
         Cause cause = Cause::kFailed;
         std::string reason;
+        bool holds = true;  ///< after a no, the change
     };
-    /// An undo of `promotion`, which is finished. After a failure the change is held, in the same commit.
+    /// An undo of `promotion`, which is finished. After a no the change is held, in the same commit.
     StageReport undo(const Promotion& promotion, const std::optional<Failure>& failure = std::nullopt,
                      const UndoWish& wish = {});
     /// Goes on with one whose process is gone. Nothing: somebody drives it.
@@ -108,7 +115,7 @@ class Drive {
     struct Beside {
         std::vector<CheckReport> checks = {};
         CheckPhase phase = CheckPhase::kBefore;
-        std::optional<Hold> hold = {};
+        std::vector<Hold> holds = {};
         std::vector<Approval> used = {};
         std::optional<Watch> watch = {};
     };
@@ -149,6 +156,7 @@ class Drive {
     void walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) const;
     // The queue: within the transaction that moves it, so that of two processes one finds out.
     void refuseIfFull(const Records& records) const;
+    void refuseIfTwice(const Records& records, const Change& change) const;
     void keepTurn(const Records& records) const;
     void supersede(Writer& writer, ActorId actor, const Footing& footing) const;
     void tellReplaced();
@@ -196,6 +204,10 @@ class Drive {
     Next endStale(const Footing& footing, const std::string& reason);
     Next endRefused(const Footing& footing);
     Next lockTarget(const Footing& footing);
+    /// The end that it comes to because of what others did since it was opened.
+    std::optional<Step> overtaken(const Footing& footing) const;
+    /// The promotion by which another process brought it in since this one was begun.
+    std::optional<Promotion> broughtIn(std::int64_t change) const;
     Next apply(const Footing& footing);
     void verify(const Checkpoint& checkpoint);
     void soak(const Checkpoint& checkpoint);
@@ -217,6 +229,9 @@ class Drive {
     static Step stuckBy(const RollbackOutcome& outcome);
     void settleRollback(const RollbackOutcome& outcome);
     void goBack(const Checkpoint& checkpoint);
+    /// An undo whose target is back: what runs now is looked at, and that is its end.
+    void endGoingBack();
+    std::optional<Hold> holdOfKept(const RollbackOutcome& outcome) const;
     void clearPrepared();
     void goOn(const Promotion& promotion);
     bool isAnsweredFor(const Footing& footing) const;
@@ -244,6 +259,7 @@ class Drive {
     std::optional<Manifest> source_;  ///< what the stage holds, by its files, once somebody asked
     std::optional<Actor> promoter_;
     std::optional<std::string> goal_;
+    std::int64_t known_ = 0;             ///< the newest promotion of the change when this one was begun
     bool entering_ = false;              ///< rather than taking something back: it has a place in the queue
     std::optional<Promotion> replaced_;  ///< waits, and ends with the commit that opens what takes its place
     std::optional<SandboxLock> replacedLock_;

@@ -121,16 +121,17 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
     const auto again = lookAtRestored();
     const bool attention = !outcome.kept.empty() || verdictOf(again) != Cause::kPassed;
     const std::string reason = restoredText(why, outcome, again);
-    std::optional<Hold> hold;
+    std::vector<Hold> holds;
     // I20: automation does not try again what failed here.
-    if (cause == Cause::kFailed) hold = holdAfter(report_.promotion.id, why);
+    if (cause == Cause::kFailed) holds.push_back(holdAfter(report_.promotion.id, why));
+    if (auto hold = holdOfKept(outcome)) holds.push_back(std::move(*hold));
     commit({{.to = State::kRolledBack,
              .cause = cause,
              .reason = reason,
              .back = true,
              .attention = attention,
              .kept = outcome.kept.size()}},
-           {.checks = again, .phase = CheckPhase::kAfter, .hold = hold});
+           {.checks = again, .phase = CheckPhase::kAfter, .holds = holds});
 }
 
 StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason, const UndoWish& wish) {
@@ -141,7 +142,10 @@ StageReport Drive::giveUp(const Promotion& promotion, const std::string& reason,
     const Checkpoint checkpoint = checkpointOf(report_.promotion);
     StepRunner steps = stepsFor(report_.promotion, checkpoint);
     hear(steps, report_.promotion, wish);
-    rollBack(checkpoint, Cause::kCancelled, insisted(reason, wish));
+    // Whoever takes it back, it was a check that said no: machines do not try it again.
+    const auto no = saidNo(parts_.store.records(), report_.promotion);
+    rollBack(checkpoint, no ? Cause::kFailed : Cause::kCancelled,
+             insisted(no ? fmt::format("{} said no, and {}", *no, reason) : reason, wish));
     return report_;
 }
 
@@ -173,7 +177,7 @@ StageReport Drive::undo(const Promotion& promotion, const std::optional<Failure>
         moves.back().cause = failure->cause;
         moves.back().reason = failure->reason;
         report_.promotion.change = promotion.change;
-        if (failure->cause == Cause::kFailed) hold = holdAfter(promotion.id, failure->reason);
+        if (failure->cause == Cause::kFailed && failure->holds) hold = holdAfter(promotion.id, failure->reason);
     }
     open(footing, promotion.id, moves, hold);
     goBack(checkpoint);
@@ -192,15 +196,37 @@ void Drive::goBack(const Checkpoint& checkpoint) {
         rollingBack.to = State::kRollingBack;
         return commit({rollingBack, stuckBy(outcome)});
     }
-    commit({{.to = State::kVerifying, .back = true, .attention = !outcome.kept.empty(), .kept = outcome.kept.size()}});
+    const auto kept = holdOfKept(outcome);
+    // What was kept is on record with the step that kept it: whoever ends this may be another process.
+    commit({{.to = State::kVerifying,
+             .reason = restoredText(reason, outcome, {}),
+             .back = true,
+             .attention = !outcome.kept.empty(),
+             .kept = outcome.kept.size()}},
+           {.holds = kept ? std::vector{*kept} : std::vector<Hold>()});
+    endGoingBack();
+}
+
+void Drive::endGoingBack() {
+    const std::string reason = parts_.store.records().lastReason(report_.promotion.id).value_or("");
     const auto again = lookAtRestored();
     report_.after = again;
     const bool well = verdictOf(again) == Cause::kPassed;
-    commit({{.to = State::kSoaking},
-            {.to = State::kPromoted,
-             .cause = well ? Cause::kPassed : Cause::kInconclusive,
-             .reason = restoredText(reason, outcome, again)}},
-           {.checks = again, .phase = CheckPhase::kAfter});
+    std::vector<Step> steps;
+    if (report_.promotion.state == State::kVerifying) steps.push_back({.to = State::kSoaking, .reason = reason});
+    steps.push_back({.to = State::kPromoted,
+                     .cause = well ? Cause::kPassed : Cause::kInconclusive,
+                     .reason = restoredText(reason, {}, again)});
+    commit(steps, {.checks = again, .phase = CheckPhase::kAfter});
+}
+
+// What somebody made there since is theirs to look at, before any machine goes on.
+std::optional<Hold> Drive::holdOfKept(const RollbackOutcome& outcome) const {
+    if (outcome.kept.empty()) return std::nullopt;
+    return Hold{.project = project_.id,
+                .stage = stage_.name,
+                .promotion = report_.promotion.id,
+                .reason = fmt::format("{} kept {}", promotionHandle(report_.promotion.id), keptText(outcome.kept))};
 }
 
 std::optional<StageReport> Drive::recover(const Promotion& promotion) {
@@ -243,7 +269,7 @@ void Drive::goOn(const Promotion& promotion) {
     }
     const Checkpoint checkpoint = checkpointOf(promotion);
     if (promotion.undoes && promotion.state == State::kApplying) return goBack(checkpoint);
-    if (promotion.undoes) return finish({});
+    if (promotion.undoes) return endGoingBack();
     if (promotion.state == State::kRollingBack) return rollBack(checkpoint, promotion.cause, gone);
     if (promotion.state == State::kApplying) return goOnApplying(checkpoint, gone);
     if (target_->observe(checkpoint) != StageDriver::Observed::kAfter)
@@ -254,14 +280,26 @@ void Drive::goOn(const Promotion& promotion) {
 
 // A check that said no once is not made good by looking again until it says yes: whoever may decide does.
 bool Drive::isLeftToAPerson() {
-    if (!isTakenBackByHand(stage_) || parts_.actor.kind == ActorKind::kPerson) return false;
-    const auto results = parts_.store.records().checkResults(report_.promotion.id);
-    const auto no = std::find_if(results.begin(), results.end(), [](const CheckResult& result) {
+    if (parts_.actor.kind == ActorKind::kPerson) return false;
+    const auto no = leftToAPerson(parts_.store.records(), &stage_, report_.promotion);
+    if (!no) return false;
+    report_.reason = fmt::format("{} said no; the policy leaves it to a person", *no);
+    return true;
+}
+
+std::optional<std::string> saidNo(const Records& records, const Promotion& promotion) {
+    const auto results = records.checkResults(promotion.id);
+    const auto no = std::ranges::find_if(results, [](const CheckResult& result) {
         return result.phase == CheckPhase::kAfter && result.verdict == Cause::kFailed;
     });
-    if (no == results.end()) return false;
-    report_.reason = fmt::format("{} said no; the policy leaves it to a person", no->check);
-    return true;
+    return no == results.end() ? std::nullopt : std::optional(no->check);
+}
+
+std::optional<std::string> leftToAPerson(const Records& records, const Stage* stage, const Promotion& promotion) {
+    const bool isLookedAt =
+        promotion.state == PromotionState::kVerifying || promotion.state == PromotionState::kSoaking;
+    if (stage == nullptr || !isLookedAt || promotion.undoes || !isTakenBackByHand(*stage)) return std::nullopt;
+    return saidNo(records, promotion);
 }
 
 }  // namespace gradus

@@ -5,6 +5,7 @@
 #include "pipeline/engine/command_mark.h"
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/verified.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
 
@@ -77,7 +78,7 @@ TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, cons
 // It runs, probes and undoes nothing beside a command that is still at it.
 void Drive::seizeTarget() {
     lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
-                             {.patience = parts_.targetPatience, .takeOver = false});
+                             {.patience = parts_.targetPatience, .takeOver = false, .isWayBack = true});
     const auto process =
         CommandMark::stillRunning(commandMark(parts_.state, project_.root, stage_.name), parts_.targetPatience);
     if (!process) return;
@@ -119,7 +120,31 @@ StageChange Drive::stageChange(const Footing& footing) const {
     return change;
 }
 
+std::optional<Promotion> Drive::broughtIn(std::int64_t change) const {
+    if (asksAll_) return std::nullopt;
+    const auto there = standingIn(project_, parts_.store.records(), change, stage_.name);
+    return there && there->id != report_.promotion.id && there->id > known_ ? there : std::nullopt;
+}
+
+// While it was checked the world went on.
+std::optional<Drive::Step> Drive::overtaken(const Footing& footing) const {
+    const Records& records = parts_.store.records();
+    for (const Hold& hold : records.words().holds(project_.id))
+        if (hold.onlyMachines && !hold.promotion && hold.change == footing.change.id && hold.stage == stage_.name &&
+            hold.at >= report_.promotion.openedAt)
+            return Step{.to = State::kRejected,
+                        .cause = Cause::kCancelled,
+                        .reason = fmt::format("{} said no{}", records.actor(hold.by).value_or(Actor{}).name,
+                                              hold.reason && !hold.reason->empty() ? ": " + *hold.reason : "")};
+    if (const auto there = broughtIn(footing.change.id))
+        return Step{.to = State::kSuperseded, .reason = promotionHandle(there->id) + " brought it in"};
+    return std::nullopt;
+}
+
 Drive::Next Drive::apply(const Footing& footing) {
+    if (areOutdated(project_, parts_.store.records()))
+        return park(footing, {"the rules in force are others than when it began; promote it again"});
+    if (const auto end = overtaken(footing)) return this->end({{.to = State::kWaiting}, *end});
     report_.gates = decideNow(footing);
     if (report_.gates->step == NextStep::kSupersede)
         return end(
@@ -138,9 +163,12 @@ Drive::Next Drive::apply(const Footing& footing) {
     tidyTarget();
     const Checkpoint checkpoint = target_->checkpoint(change);
     const PromotionIntent intent{
-        target_->identity().canonical, parts_.objects.put(checkpoint.encode()), footing.tree(),
+        target_->identity().canonical,
+        parts_.objects.put(checkpoint.encode()),
+        footing.tree(),
         footing.held ? std::optional(footing.held->digest) : std::nullopt,
-        stage_.steps.empty() ? std::nullopt : std::optional(parts_.objects.put(encodeSteps(stage_.steps)))};
+        stage_.steps.empty() ? std::nullopt : std::optional(parts_.objects.put(encodeSteps(stage_.steps))),
+        static_cast<std::int64_t>(footing.changes.changes().size())};
     // The way back is on record before anything is touched: a crash in between must leave enough to undo.
     end({{.to = State::kApplying, .cause = Cause::kPassed, .intent = intent}}, used);
     report_.outputs = filesAmong(outputs_);

@@ -63,12 +63,18 @@ std::string conflictText(const std::vector<Conflict>& conflicts) {
 
 StageReport Drive::climbUp(std::int64_t change) {
     entering_ = true;
+    for (const Promotion& earlier : parts_.store.records().promotionsOf(change)) known_ = earlier.id;
     if (isClosed(change)) return report_;
     for (rounds_ = 0; rounds_ < kMostRounds; ++rounds_) {
         checked_.reset();
         outputs_ = {};
         source_.reset();
         Footing footing = look(change);
+        if (const auto there = broughtIn(change); there && !isOpen()) {
+            report_.promotion = *there;
+            report_.already = true;
+            return report_;
+        }
         if (!footing.merge.conflicts.empty() && takesTarget())
             report_.conflicts = sharedAmong(*target_, parts_.objects, footing.change);
         if (!report_.conflicts.empty()) {
@@ -82,6 +88,11 @@ StageReport Drive::climbUp(std::int64_t change) {
             endStale(footing, conflictText(footing.merge.conflicts) + missingText(stage_.name, report_.missing));
             return report_;
         }
+        if (isOpen() && report_.promotion.evidence && report_.promotion.base != footing.base() &&
+            stage_.policy.settings.text("freshness") == "exact") {
+            endStale(footing, "the stage moved after it was checked");
+            return report_;
+        }
         revise(footing);
         if (isOpen() && report_.promotion.revision != footing.change.revision) {
             replaced_ = report_.promotion;
@@ -91,6 +102,8 @@ StageReport Drive::climbUp(std::int64_t change) {
         }
         // Known before anything is run: checks would only say that the tree is not as it was.
         if (takesTarget()) report_.conflicts = target_->conflicts(stageChange(footing));
+        // Whether a person answers for it is for the gate of the rules to ask.
+        std::erase_if(report_.conflicts, [](const Conflict& one) { return one.kind == ConflictKind::kProtected; });
         const Next next = report_.conflicts.empty() ? climb(footing) : endRefused(footing);
         if (next == Next::kEnd) return report_;
         lock_.reset();
@@ -205,6 +218,9 @@ Drive::Next Drive::check(const Footing& footing) {
 
 Drive::Next Drive::rejectUnlessPassed(Cause verdict) {
     if (verdict == Cause::kPassed) return Next::kOn;
+    // Whoever drives another's promotion stops driving it, and that is all.
+    if (verdict == Cause::kCancelled && promoter_ && *promoter_ != parts_.actor)
+        return end({{.to = State::kWaiting, .reason = fmt::format("{} stopped driving it", parts_.actor.name)}});
     if (verdict == Cause::kCancelled)
         return end({{.to = State::kWaiting}, {.to = State::kCancelled, .cause = verdict, .reason = "stopped"}});
     return end({{.to = State::kRejected, .cause = verdict, .reason = failuresOf(report_.before)}});

@@ -9,21 +9,30 @@ namespace gradus {
 void Drive::refuseIfFull(const Records& records) const {
     if (!takesTarget()) return;
     const Value& limit = *stage_.policy.settings.find("queue");
-    std::vector<Promotion> line = lineOf(records, project_.id, stage_.name);
-    if (replaced_) std::erase_if(line, [&](const Promotion& other) { return other.id == replaced_->id; });
-    if (std::cmp_less(line.size(), limit.number)) return;
+    const std::int64_t others = records.lineLength(project_.id, stage_.name) - (replaced_ ? 1 : 0);
+    if (others < limit.number) return;
     throw Error(ErrorCode::kBusy,
                 "the queue of {} is full: {} wait or are under way, and its policy lets no more (queue "
                 "= {}, {})",
-                stage_.name, line.size(), limit.number, limit.origin.text())
+                stage_.name, others, limit.number, limit.origin.text())
         .hint(fmt::format("try again when one has landed, or end one that nobody needs: gradus cancel {}",
-                          promotionHandle(line.back().id)));
+                          promotionHandle(lineOf(records, project_.id, stage_.name).back().id)));
+}
+
+// Of two processes that want the same, one was faster.
+void Drive::refuseIfTwice(const Records& records, const Change& change) const {
+    for (const Promotion& other : records.unfinishedOf(change.id)) {
+        if (other.stage != stage_.name || other.undoes || other.revision != change.revision) continue;
+        const std::string id = promotionHandle(other.id);
+        throw Error(ErrorCode::kBusy, "{} is on its way into {} as {}", changeHandle(change.id), stage_.name, id)
+            .hint(fmt::format("see how far it is: gradus why {}", id));
+    }
 }
 
 void Drive::keepTurn(const Records& records) const {
     if (!takesTarget()) return;
-    for (const Promotion& other : records.unfinished(project_.id))
-        if (other.stage == stage_.name && other.id != report_.promotion.id && isUnderWay(other.state))
+    for (const Promotion& other : records.atWork(project_.id, stage_.name))
+        if (other.id != report_.promotion.id && isUnderWay(other.state))
             throw Error(ErrorCode::kBusy, "{} came first", promotionHandle(other.id));
 }
 

@@ -74,6 +74,7 @@ void Drive::standStill(Cause cause, const std::string& reason, const std::string
 
 // Where an undo fails, what came before it is left alone: half a way back is no place to be.
 RollbackOutcome Drive::restore(StepRunner& steps, const Checkpoint& checkpoint) {
+    parts_.store.makeRoom();
     RollbackOutcome outcome;
     if (const auto trouble = steps.undo(StepWhen::kAfterSwitch)) {
         outcome.problems.push_back(trouble->reason);

@@ -90,8 +90,7 @@ bool isParked(const Promotion& promotion) { return promotion.state == State::kWa
 
 // Whoever wants to say what a stage holds has looked at it: nobody may be half-way into it, then or since.
 void requireStill(const Records& records, std::int64_t project, const std::string& name, const StageState& seen) {
-    for (const Promotion& other : records.unfinished(project))
-        if (other.stage == name) requireNotHalfWay(other);
+    for (const Promotion& other : records.atWork(project, name)) requireNotHalfWay(other);
     const StageState now = records.stageState(project, name);
     if (now.promotion != seen.promotion || now.tree != seen.tree || now.stuck != seen.stuck)
         throw Error(ErrorCode::kBusy, "{} holds something else than when you looked", name)
@@ -128,7 +127,7 @@ std::optional<Promotion> Engine::stillIn(std::int64_t change, const Stage& stage
     const auto driver = parts_.driver(stage, {});
     if (*there->target != driver->identity().canonical) return std::nullopt;
     const auto shown = driver->shown();
-    if (!shown) return std::nullopt;
+    if (!shown || driver->foreignTree()) return std::nullopt;
     const auto row = parts_.store.records().change(change);
     const ChangeSet wanted = readChanges(parts_.objects, row->changeSet);
     const MergeResult merge = mergeOnto(wanted, DirectoryReader(*shown), parts_.objects);
@@ -182,14 +181,21 @@ Climb Engine::promote(std::int64_t change, const std::string& to, const EnginePr
         others.insert(others.end(), climb.others.begin(), climb.others.end());
         if (climb.succeeded() || climb.stages.back().fault ||
             !awaitOpening(climb.stages.back(), patience, progress, cancel)) {
-            for (StageReport& report : climb.stages)
-                if (report.promotion.id != 0) report.promotion = *find(report.promotion.id);
+            for (StageReport& report : climb.stages) update(report);
             climb.others = std::move(others);
             return climb;
         }
         // Whoever was before it may have died meanwhile.
-        if (needRecovery(parts_.store.records(), parts_.state, project_.id) > 0) recover(progress, cancel);
+        if (needRecovery(parts_.store.records(), parts_.state, project_) > 0) recover(progress, cancel);
     }
+}
+
+// It may have come to an end while it was waited for.
+void Engine::update(StageReport& report) const {
+    if (report.promotion.id == 0) return;
+    const State before = std::exchange(report.promotion, *find(report.promotion.id)).state;
+    if (report.promotion.state != before)
+        report.reason = parts_.store.records().lastReason(report.promotion.id).value_or("");
 }
 
 std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) {
@@ -237,9 +243,12 @@ void Engine::requireTakeable(const Promotion& promotion, const UndoWish& wish) c
     requireStanding(records, records.stageState(project_.id, promotion.stage), promotion);
     const bool isAWayBack = promotion.state == State::kStuck && promotion.undoes;
     const Promotion taken = isAWayBack ? promotionOf(records, *promotion.undoes) : promotion;
-    requireStepsTakeable(parts_, taken, wish);
+    requireStepsTakeable(parts_, taken, wish, promotion.id);
     const auto driver = parts_.driver(stageNamed(project_, promotion.stage), {});
+    requireTargetOf(taken, *driver);
+    TargetLock::requireOurs(driver->identity(), claimOf(project_, parts_, promotion.stage));
     if (promotion.state == State::kPromoted && taken.checkpoint) requireWayBack(*driver, parts_.objects, taken);
+    requireUnobstructed(*driver, parts_.objects, taken);
     requireRestTakeable(parts_, *driver, promotion, wish);
 }
 
@@ -280,12 +289,20 @@ StageReport Engine::freeStage(const Promotion& stuck, const EngineProgress& prog
 
 std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std::stop_token& cancel) {
     std::vector<Recovered> all;
-    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
-        if (isParked(promotion)) continue;
+    for (const Promotion& promotion : parts_.store.records().atWork(project_.id)) {
         try {
             if (auto report = recoverOne(promotion, progress, cancel)) all.push_back({promotion, std::move(*report)});
         } catch (const Error& e) {
             all.push_back({promotion, {.promotion = *find(promotion.id), .reason = e.what(), .fault = e}, e});
+        }
+    }
+    for (const Promotion& left : parts_.store.records().leftBelow(project_.id)) {
+        const Stage* stage = project_.pipeline.findStage(left.stage);
+        if (stage == nullptr) continue;
+        try {
+            all.push_back({left, goOnOut(project_, parts_, *stage, left, progress)});
+        } catch (const Error& e) {
+            all.push_back({left, {.promotion = left, .reason = e.what(), .fault = e}, e});
         }
     }
     return all;
@@ -301,11 +318,13 @@ std::optional<StageReport> Engine::recoverOne(const Promotion& promotion, const 
     return Drive(project_, parts_, *stage, progress, cancel).recover(promotion);
 }
 
-std::size_t needRecovery(const Records& records, const StateDirectory& state, std::int64_t project) {
+std::size_t needRecovery(const Records& records, const StateDirectory& state, const EngineProject& project) {
     std::size_t count = 0;
-    for (const Promotion& promotion : records.unfinished(project))
-        if (!isParked(promotion) && !SandboxLock::holder(drivingLock(state, promotion.id))) ++count;
-    return count;
+    for (const Promotion& promotion : records.atWork(project.id))
+        if (!SandboxLock::holder(drivingLock(state, promotion.id)) &&
+            !leftToAPerson(records, project.pipeline.findStage(promotion.stage), promotion))
+            ++count;
+    return count + records.leftBelow(project.id).size();
 }
 
 Promotion Engine::cancel(std::int64_t id) {

@@ -34,6 +34,7 @@ struct EngineProject {
     std::filesystem::path root;
     Pipeline pipeline;
     Digest rules;
+    std::optional<Digest> trusted = {};  ///< the files that were trusted when they were read; nothing: none were
 };
 
 /// What an empty stage begins as: the tree that the change was made on.
@@ -232,7 +233,7 @@ struct ApprovalGiven {
 };
 
 /// How many promotions of a project were left by a process that is gone. Reads only.
-std::size_t needRecovery(const Records& records, const StateDirectory& state, std::int64_t project);
+std::size_t needRecovery(const Records& records, const StateDirectory& state, const EngineProject& project);
 
 /// Drives promotions: one durable transaction per step, the way back prepared before anything is touched. Whatever
 /// instant the process is killed at, recover() brings every promotion to an end and every target to wholly before or
@@ -318,12 +319,16 @@ class Engine {
     StageReport enterInTurn(std::int64_t change, const std::string& stage, PromoteWish& wish,
                             std::vector<StageReport>& others, const EngineProgress& progress,
                             const std::stop_token& cancel);
-    std::optional<StageReport> driveNext(const Stage& stage, std::vector<std::int64_t>& tried,
+    /// The first that waits before that place, is ready and was not tried yet; nothing: there is none.
+    std::optional<StageReport> driveNext(const Stage& stage, std::set<std::int64_t>& tried,
                                          std::optional<std::int64_t> before, const EngineProgress& progress,
                                          const std::stop_token& cancel);
+    std::optional<StageReport> driveIfReady(const Promotion& promotion, const Stage& stage,
+                                            const EngineProgress& progress, const std::stop_token& cancel);
     /// From the stage that it has just entered to the one where somebody wants it, in that one's name.
     void goOn(const Promotion& entered, std::vector<StageReport>& reports, const EngineProgress& progress,
               const std::stop_token& cancel);
+    void update(StageReport& report) const;
     /// The same as enter(); a fault is in the report.
     StageReport entered(std::int64_t change, const std::string& stage, PromoteWish& wish,
                         std::vector<StageReport>& others, const EngineProgress& progress,

@@ -19,6 +19,11 @@ bool waitsForItsTurn(const StageReport& report) {
 
 }  // namespace
 
+bool areOutdated(const EngineProject& project, const Records& records) {
+    const auto now = records.trustedRules(project.id);
+    return now && project.trusted != now->files;
+}
+
 bool hasTarget(const EngineParts& parts, const Stage& stage) {
     return !parts.driver(stage, {})->identity().marker.empty();
 }
@@ -47,9 +52,8 @@ std::vector<Promotion> Engine::expire() {
 }
 
 void Engine::endWaiting(const Promotion& there) {
-    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id)) {
-        if (promotion.change != there.change || promotion.stage != there.stage || promotion.state != State::kWaiting)
-            continue;
+    for (const Promotion& promotion : parts_.store.records().unfinishedOf(there.change)) {
+        if (promotion.stage != there.stage || promotion.state != State::kWaiting) continue;
         const auto lock = SandboxLock::attempt(drivingLock(parts_.state, promotion.id));
         if (!lock || find(promotion.id)->state != State::kWaiting) continue;
         parts_.store.write([&](Writer& writer) {
@@ -80,9 +84,9 @@ void Engine::endUndriven(const Promotion& promotion, const std::string& why) {
 std::optional<StageReport> Engine::drivenElsewhere(std::int64_t change, const std::string& stage) const {
     const Records& records = parts_.store.records();
     const auto newest = records.change(change);
-    for (const Promotion& promotion : records.unfinished(project_.id)) {
-        const bool isSame = promotion.change == change && promotion.stage == stage && !promotion.undoes && newest &&
-                            promotion.revision == newest->revision;
+    for (const Promotion& promotion : records.unfinishedOf(change)) {
+        const bool isSame =
+            promotion.stage == stage && !promotion.undoes && newest && promotion.revision == newest->revision;
         if (isSame && isUnderWay(promotion.state) && SandboxLock::holder(drivingLock(parts_.state, promotion.id)))
             return StageReport{.promotion = promotion, .reason = "another process drives it", .elsewhere = true};
     }
@@ -93,11 +97,10 @@ StageReport Engine::enterInTurn(std::int64_t change, const std::string& name, Pr
                                 std::vector<StageReport>& others, const EngineProgress& progress,
                                 const std::stop_token& cancel) {
     StageReport report = enter(change, name, wish, progress, cancel);
-    std::vector<std::int64_t> tried;
+    std::set<std::int64_t> tried;
     // It has its place by now. Those before it that nobody drives would wait for ever if nobody did.
     while (waitsForItsTurn(report) && !cancel.stop_requested()) {
-        auto other = driveNext(stageNamed(project_, name), tried, placeOf(parts_.store.records(), report.promotion),
-                               progress, cancel);
+        auto other = driveNext(stageNamed(project_, name), tried, report.promotion.place, progress, cancel);
         if (!other) break;
         others.push_back(std::move(*other));
         goOn(Promotion(others.back().promotion), others, progress, cancel);
@@ -109,7 +112,7 @@ StageReport Engine::enterInTurn(std::int64_t change, const std::string& name, Pr
 std::vector<StageReport> Engine::driveReady(const EngineProgress& progress, const std::stop_token& cancel) {
     std::vector<StageReport> reports;
     for (const Stage& stage : project_.pipeline.stages) {
-        std::vector<std::int64_t> tried;
+        std::set<std::int64_t> tried;
         while (!cancel.stop_requested()) {
             auto report = driveNext(stage, tried, std::nullopt, progress, cancel);
             if (!report) break;
@@ -121,18 +124,16 @@ std::vector<StageReport> Engine::driveReady(const EngineProgress& progress, cons
 }
 
 std::optional<std::string> Engine::goalOf(std::int64_t change) const {
-    for (const Promotion& promotion : parts_.store.records().unfinished(project_.id))
-        if (promotion.change == change && promotion.state == State::kWaiting && promotion.goal &&
+    for (const Promotion& promotion : parts_.store.records().unfinishedOf(change))
+        if (promotion.state == State::kWaiting && promotion.goal &&
             project_.pipeline.findStage(*promotion.goal) != nullptr)
             return promotion.goal;
     return std::nullopt;
 }
 
 Goal Engine::goalFor(std::int64_t change) const {
-    const auto all = parts_.store.records().unfinished(project_.id);
-    const auto waiting = std::ranges::find_if(all, [&](const Promotion& promotion) {
-        return promotion.change == change && promotion.state == State::kWaiting;
-    });
+    const auto all = parts_.store.records().unfinishedOf(change);
+    const auto waiting = std::ranges::find(all, State::kWaiting, &Promotion::state);
     if (waiting == all.end()) return {.stage = project_.pipeline.stages.back().name};
     const auto by = promoterOf(waiting->id);
     // What another asked for is theirs to go on with: whoever calls has asked for no more than what waits.
@@ -175,30 +176,38 @@ void Engine::goOn(const Promotion& entered, std::vector<StageReport>& reports, c
 }
 
 // Whoever asked for it is who the gates are told of, not whoever happens to drive it.
-std::optional<StageReport> Engine::driveNext(const Stage& stage, std::vector<std::int64_t>& tried,
+std::optional<StageReport> Engine::driveNext(const Stage& stage, std::set<std::int64_t>& tried,
                                              std::optional<std::int64_t> before, const EngineProgress& progress,
                                              const std::stop_token& cancel) {
     const Records& records = parts_.store.records();
-    for (const Promotion& promotion : lineOf(records, project_.id, stage.name)) {
-        if (isUnderWay(promotion.state)) return std::nullopt;
-        if (std::find(tried.begin(), tried.end(), promotion.id) != tried.end()) continue;
-        if (before && placeOf(records, promotion) >= *before) break;
-        tried.push_back(promotion.id);
-        try {
-            if (!isReady(standing(promotion.change, stage.name).gates)) continue;
-        } catch (const Error&) {
-            continue;  // it waits for something that only it needs, as `gradus why` says: others are driven
-        }
-        Drive drive(project_, parts_, stage, progress, cancel);
-        drive.actFor(records.movedBy(promotion.id).value_or(Actor{ActorKind::kAgent, ""}));
-        if (promotion.goal) drive.aimAt(*promotion.goal);
-        try {
-            if (auto report = drive.goOnWaiting(promotion.change)) return report;
-        } catch (const Error& e) {
-            if (e.code() != ErrorCode::kBusy) endUndriven(promotion, e.what());
-        }
+    const auto active = records.atWork(project_.id, stage.name);
+    if (std::ranges::any_of(active, [](const Promotion& other) { return !other.undoes && isUnderWay(other.state); }))
+        return std::nullopt;
+    std::optional<StageReport> driven;
+    walkLine(records, project_.id, stage.name, [&](const Promotion& promotion) {
+        if (before && promotion.place >= *before) return true;
+        if (tried.insert(promotion.id).second) driven = driveIfReady(promotion, stage, progress, cancel);
+        return driven.has_value();
+    });
+    return driven;
+}
+
+std::optional<StageReport> Engine::driveIfReady(const Promotion& promotion, const Stage& stage,
+                                                const EngineProgress& progress, const std::stop_token& cancel) {
+    try {
+        if (!isReady(standing(promotion.change, stage.name).gates)) return std::nullopt;
+    } catch (const Error&) {
+        return std::nullopt;  // it waits for something that only it needs, as `gradus why` says: others are driven
     }
-    return std::nullopt;
+    Drive drive(project_, parts_, stage, progress, cancel);
+    drive.actFor(promoterOf(promotion.id).value_or(Actor{ActorKind::kAgent, ""}));
+    if (promotion.goal) drive.aimAt(*promotion.goal);
+    try {
+        return drive.goOnWaiting(promotion.change);
+    } catch (const Error& e) {
+        if (e.code() != ErrorCode::kBusy) endUndriven(promotion, e.what());
+        return std::nullopt;
+    }
 }
 
 }  // namespace gradus

@@ -19,11 +19,9 @@ using State = PromotionState;
 
 constexpr Milliseconds kLookAgain{1000};
 
-std::optional<Promotion> waitingIn(const Records& records, std::int64_t project, std::int64_t change,
-                                   const std::string& stage) {
-    for (const Promotion& promotion : records.unfinished(project))
-        if (promotion.change == change && promotion.stage == stage && promotion.state == State::kWaiting)
-            return promotion;
+std::optional<Promotion> waitingIn(const Records& records, std::int64_t change, const std::string& stage) {
+    for (const Promotion& promotion : records.unfinishedOf(change))
+        if (promotion.stage == stage && promotion.state == State::kWaiting) return promotion;
     return std::nullopt;
 }
 
@@ -83,7 +81,7 @@ Standing Engine::standing(std::int64_t change, const std::string& name) {
     Standing standing{.change = ground.change, .stage = name, .base = ground.base};
     standing.mergedPaths = ground.merge.mergedPaths;
     standing.mergeConflicts = ground.merge.conflicts;
-    standing.waiting = waitingIn(records, project_.id, change, name);
+    standing.waiting = waitingIn(records, change, name);
     const FactsRequest request{project_,
                                sourcesNow(parts_),
                                stage,
@@ -171,7 +169,7 @@ std::optional<Promotion> Engine::reject(std::int64_t change, const std::string& 
     const Records& records = parts_.store.records();
     const auto row = records.change(change);
     if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
-    auto waiting = waitingIn(records, project_.id, change, stage);
+    auto waiting = waitingIn(records, change, stage);
     const auto lock = waiting ? SandboxLock::attempt(drivingLock(parts_.state, waiting->id)) : std::nullopt;
     // Somebody drives it: its gates are looked at again before anything is touched.
     if (waiting && !lock) waiting.reset();
@@ -204,6 +202,9 @@ bool Engine::awaitOpening(const StageReport& report, Milliseconds& patience, con
         parts_.sleep(pause, cancel);
         patience -= pause;
         if (cancel.stop_requested()) return false;
+        expire();
+        // Whoever comes next judges it by what is in force now.
+        if (areOutdated(project_, parts_.store.records())) return false;
         // Somebody else may have brought it on, or to an end: what came of it is looked at.
         if (isFinal(find(report.promotion.id)->state)) return find(report.promotion.id)->state == State::kPromoted;
     }

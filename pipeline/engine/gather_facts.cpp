@@ -86,10 +86,13 @@ SpentFact spentFacts(const FactsRequest& request) {
     const Value* budget = request.stage.policy.settings.find("budget");
     if (budget == nullptr) return {};
     const Time since = request.sources.now - Milliseconds(budget->fields.at("per").number);
-    const Records& records = request.sources.records;
-    const std::string& stage = request.stage.name;
-    return {records.machineEnds(request.project.id, stage, PromotionState::kPromoted, since),
-            records.machineEnds(request.project.id, stage, PromotionState::kRolledBack, since)};
+    const auto spent = [&](Records::Spent what, const char* name) {
+        const auto most = budget->fields.find(name);
+        if (most == budget->fields.end()) return std::vector<Time>();
+        return request.sources.records.spentByMachines(request.project.id, request.stage.name, what, since,
+                                                       most->second.number);
+    };
+    return {spent(Records::Spent::kPromotions, "promotions"), spent(Records::Spent::kRollbacks, "rollbacks")};
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ const Stage& stageNamed(const EngineProject& project, const std::string& name);
 /// "sandbox, local".
 std::string stageNames(const EngineProject& project);
 
+/// Whether a person trusted other rules since these were read: what is judged by these is judged by nobody's.
+bool areOutdated(const EngineProject& project, const Records& records);
+
 /// Something real that one promotion at a time may touch.
 bool hasTarget(const EngineParts& parts, const Stage& stage);
 

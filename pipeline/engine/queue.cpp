@@ -1,6 +1,8 @@
 #include "pipeline/engine/queue.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "pipeline/engine/ground.h"
 
@@ -12,7 +14,15 @@ using State = PromotionState;
 
 constexpr Milliseconds kDefaultWait = std::chrono::hours(24 * 30);
 
+// The gate names fewer, and that there are others.
+constexpr std::size_t kMostTold = 4;
+
 bool isShut(const GateAnswer& answer) { return answer.state == GateState::kClosed && !answer.instead; }
+
+// People are asked last, about what the checks proved: whether a yes counts is not known before its turn.
+bool isShutInItsTurn(const GateAnswer& answer) {
+    return isShut(answer) && !answer.needsPerson && answer.gate != Gate::kQueue;
+}
 
 QueuedFact queuedFact(const Promotion& promotion) {
     return {promotion.id, promotion.change, promotion.revision, promotion.openedAt};
@@ -50,53 +60,59 @@ std::optional<CheckedFact> provenFor(const Promotion& promotion, std::int64_t re
 
 bool isUnderWay(State state) { return !isFinal(state) && state != State::kQueued && state != State::kWaiting; }
 
-std::int64_t placeOf(const Records& records, const Promotion& promotion) {
-    std::int64_t place = promotion.id;
-    const auto all = records.promotionsOf(promotion.change);
-    for (auto other = all.rbegin(); other != all.rend(); ++other) {
-        if (other->id >= place || other->stage != promotion.stage || other->undoes) continue;
-        if (other->state != State::kSuperseded) break;
-        place = other->id;
-    }
-    return place;
+std::vector<Promotion> lineOf(const Records& records, std::int64_t project, const std::string& stage) {
+    std::vector<Promotion> line;
+    for (Promotion& promotion : records.atWork(project, stage))
+        if (!promotion.undoes) line.push_back(std::move(promotion));
+    walkLine(records, project, stage, [&](const Promotion& promotion) {
+        line.push_back(promotion);
+        return false;
+    });
+    return line;
 }
 
-std::vector<Promotion> lineOf(const Records& records, std::int64_t project, const std::string& stage) {
-    std::vector<std::pair<std::int64_t, Promotion>> line;
-    for (const Promotion& promotion : records.unfinished(project))
-        if (promotion.stage == stage && !promotion.undoes)
-            line.emplace_back(isUnderWay(promotion.state) ? 0 : placeOf(records, promotion), promotion);
-    std::stable_sort(line.begin(), line.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<Promotion> promotions;
-    for (auto& [place, promotion] : line) promotions.push_back(std::move(promotion));
-    return promotions;
+void walkLine(const Records& records, std::int64_t project, const std::string& stage,
+              const std::function<bool(const Promotion&)>& visit) {
+    constexpr std::int64_t kAtOnce = 16;
+    std::int64_t from = 0;
+    while (true) {
+        const auto some = records.waitingIn(project, stage, from, kAtOnce);
+        for (const Promotion& promotion : some)
+            if (visit(promotion)) return;
+        if (std::cmp_less(some.size(), kAtOnce)) return;
+        from = some.back().place + 1;
+    }
 }
 
 bool isReady(const Decision& decision) { return std::none_of(decision.gates.begin(), decision.gates.end(), isShut); }
 
 bool waitsForItsTurn(const Decision& decision) {
-    // People are asked last, about what the checks proved: whether a yes counts is not known before its turn.
-    const auto isElse = [](const GateAnswer& answer) {
-        return isShut(answer) && !answer.needsPerson && answer.gate != Gate::kQueue;
-    };
-    return isShut(decision.at(Gate::kQueue)) && std::none_of(decision.gates.begin(), decision.gates.end(), isElse);
+    return isShut(decision.at(Gate::kQueue)) &&
+           std::none_of(decision.gates.begin(), decision.gates.end(), isShutInItsTurn);
 }
 
 void addQueue(const FactsRequest& request, const Zones& zones, Facts& facts) {
     const Records& records = request.sources.records;
+    const std::string& stage = request.stage.name;
     const auto own = records.promotion(request.promotion);
-    const std::int64_t place = own ? placeOf(records, *own) : std::numeric_limits<std::int64_t>::max();
-    for (const Promotion& other : records.unfinished(request.project.id)) {
-        if (other.stage != request.stage.name || other.id == request.promotion) continue;
-        const bool isLineage = other.change == request.change.id && !other.undoes;
-        if (isLineage && other.revision > request.change.revision) facts.newer = queuedFact(other);
-        if (isUnderWay(other.state)) {
-            if (isBefore(other, own)) facts.ahead.push_back(queuedFact(other));
-        } else if (!isLineage && !(own && isUnderWay(own->state)) && placeOf(records, other) < place &&
-                   isReadyThere(other, request, zones)) {
+    for (const Promotion& other : records.unfinishedOf(request.change.id))
+        if (other.stage == stage && other.id != request.promotion && !other.undoes &&
+            other.revision > request.change.revision)
+            facts.newer = queuedFact(other);
+    for (const Promotion& other : records.atWork(request.project.id, stage))
+        if (isUnderWay(other.state) && other.id != request.promotion && isBefore(other, own))
             facts.ahead.push_back(queuedFact(other));
-        }
-    }
+    // Whoever has its turn keeps it; and who could not go in on its turn need not know whose turn it is.
+    if (own && isUnderWay(own->state)) return;
+    const Decision alone = decide(facts, request.stage, request.project.pipeline, zones, request.sources.now);
+    if (std::any_of(alone.gates.begin(), alone.gates.end(), isShutInItsTurn)) return;
+    const std::int64_t place = own ? own->place : std::numeric_limits<std::int64_t>::max();
+    walkLine(records, request.project.id, stage, [&](const Promotion& other) {
+        if (other.place >= place || facts.ahead.size() >= kMostTold) return true;
+        if (other.change != request.change.id && isReadyThere(other, request, zones))
+            facts.ahead.push_back(queuedFact(other));
+        return false;
+    });
 }
 
 Milliseconds waited(const Promotion& promotion, const Moment& now) { return elapsed(promotion.opened, now); }

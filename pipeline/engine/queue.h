@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "pipeline/engine/gather_facts.h"
 
 namespace gradus {
@@ -11,19 +13,22 @@ std::optional<CheckedFact> provenFor(const Promotion& promotion, std::int64_t re
 /// At work, from its checks to its end: it has its turn.
 bool isUnderWay(PromotionState state);
 
-/// Where it stands among those of its stage: by when it was opened, or what it took the place of was.
-std::int64_t placeOf(const Records& records, const Promotion& promotion);
-
 /// Promotions into the stage that are not at an end, without those that take something back: under way first, then in
 /// the order of their places.
 std::vector<Promotion> lineOf(const Records& records, std::int64_t project, const std::string& stage);
+
+/// Shows those that wait for a stage, in the order of their places and few at a time: most of a long line is never
+/// looked at. Ends when `visit` says that this is enough.
+void walkLine(const Records& records, std::int64_t project, const std::string& stage,
+              const std::function<bool(const Promotion&)>& visit);
 
 /// Nothing but its turn is in the way: neither time nor a person.
 bool isReady(const Decision& decision);
 /// Its turn is what it waits for, or what comes before people are asked.
 bool waitsForItsTurn(const Decision& decision);
 
-/// Who is before it, and what took its place. One that waits for something else than its turn is before nobody.
+/// Who is before it, as far as that is told, and what took its place. One that waits for something else than its turn
+/// is before nobody.
 void addQueue(const FactsRequest& request, const Zones& zones, Facts& facts);
 
 /// How long it waited, whatever was done to the clock.

@@ -77,9 +77,8 @@ void StageMonitor::record(bool ended) {
 // Something is at work there, or was left half-way: what the checks would see is nobody's.
 bool StageMonitor::isDisturbed() const {
     if (parts_->store.records().stageState(project_->id, stage_->name).stuck) return true;
-    const auto all = parts_->store.records().unfinished(project_->id);
-    return std::any_of(all.begin(), all.end(),
-                       [&](const Promotion& other) { return other.stage == stage_->name && isUnderWay(other.state); });
+    const auto all = parts_->store.records().atWork(project_->id, stage_->name);
+    return std::any_of(all.begin(), all.end(), [&](const Promotion& other) { return isUnderWay(other.state); });
 }
 
 std::vector<CheckReport> StageMonitor::run(const std::vector<std::string>& names, const EngineProgress& progress,
@@ -171,12 +170,7 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
         for (const CheckReport& report : reports)
             writer.recordCheck(resultOf(state_.promotion.id, report, CheckPhase::kAfter), actor);
     });
-    if (isTakenBackByHand(*stage_)) {
-        state_.note += "; the policy leaves taking it back to a person";
-        state_.isLeftToAPerson = true;
-        record(true);
-        return std::nullopt;
-    }
+    if (isTakenBackByHand(*stage_)) return leaveToAPerson(reason, "the policy leaves taking it back to a person");
     if (const std::string why = whyNotTaken(); !why.empty()) return leaveToAPerson(reason, why);
     const Drive::Failure failure{verdictOf(reports), reason};
     try {

@@ -56,33 +56,36 @@ std::string saidSoFar(const std::string& id, const UndoWish& wish) {
     return text + (wish.insist ? " --insist REASON" : "");
 }
 
-void requireNoneOpen(const std::vector<Begun>& steps, const std::string& id, const UndoWish& wish) {
+void requireNoneOpen(const std::vector<Begun>& steps, const std::string& id, const std::string& said,
+                     const UndoWish& wish) {
     const auto open =
         std::ranges::find_if(steps, [](const Begun& step) { return needsAWord(step.state, step.plan->idempotence); });
     if (open == steps.end()) return;
     const bool isLasting = open->plan->irreversible;
     throw Error(ErrorCode::kNotAllowed, "{}, and it is not run twice", openText(open->plan->name, open->state, id))
         .hint(fmt::format("look, then say so: {0} --done {1}{2} if what it did is there ({3}), or {0} --not-done {1}",
-                          saidSoFar(id, wish), open->plan->name, isLasting && !wish.insist ? " --insist REASON" : "",
+                          said, open->plan->name, isLasting && !wish.insist ? " --insist REASON" : "",
                           isLasting ? "it cannot be undone and stays" : "it is undone then"));
 }
 
 }  // namespace
 
-void requireStepsTakeable(const EngineParts& parts, const Promotion& promotion, const UndoWish& wish) {
+void requireStepsTakeable(const EngineParts& parts, const Promotion& promotion, const UndoWish& wish,
+                          const std::optional<std::int64_t>& named) {
     const std::string id = promotionHandle(promotion.id);
+    const std::string said = saidSoFar(promotionHandle(named.value_or(promotion.id)), wish);
     if (wish.insist || !wish.words.empty()) requirePerson(parts.actor, "decide that");
     const std::vector<StepPlan> plans = stepsOf(parts.objects, promotion);
     requireDoubts(parts, plans, promotion.id, wish);
     const auto steps = begunSteps(parts, plans, promotion.id, wish);
-    requireNoneOpen(steps, id, wish);
+    requireNoneOpen(steps, id, said, wish);
     const auto lasting = std::ranges::find_if(
         steps, [](const Begun& step) { return step.plan->irreversible && mayBeThere(step.state); });
     if (lasting == steps.end() || wish.insist) return;
     throw Error(ErrorCode::kNotAllowed, "what step '{}' of {} did in {} cannot be undone, so it is not taken back",
                 lasting->plan->name, id, promotion.stage)
         .hint(fmt::format("bring a change that mends it; or, if the rest is to go all the same: {} --insist REASON",
-                          saidSoFar(id, wish)));
+                          said));
 }
 
 }  // namespace gradus

@@ -23,4 +23,8 @@ void takeOutRest(const EngineProject& project, EngineParts& parts, const Stage& 
 StageReport takeOut(const EngineProject& project, EngineParts& parts, const Stage& stage, const Promotion& promotion,
                     const Drive::Failure& failure, const EngineProgress& progress);
 
+/// The rest of a way out that was cut off: `left` should have gone with what was above it.
+StageReport goOnOut(const EngineProject& project, EngineParts& parts, const Stage& stage, const Promotion& left,
+                    const EngineProgress& progress);
+
 }  // namespace gradus

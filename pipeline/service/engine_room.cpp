@@ -144,7 +144,8 @@ std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_to
                        .cancel = std::move(cancel),
                        .environment = hostEnvironment_,
                        .treeCache = state_.treeCache(project_.root),
-                       .store = store_.storeId()});
+                       .store = store_.storeId(),
+                       .reserve = state_.ballast()});
 }
 
 std::unique_ptr<StageDriver> EngineRoom::driverElsewhere(const Elsewhere& place) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pipeline/engine/drive.h"
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/verified.h"
 #include "pipeline/service/engine_room.h"
@@ -23,6 +24,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kNewestChanges = 5;
+// Of a long line those whose turn is next are told as they stand now: that takes a look at the tree for each.
+constexpr std::size_t kToldAsNow = 10;
 
 std::vector<QueueEntry> queueOf(const Records& records, std::int64_t project, const Stage& stage, const Moment& now) {
     std::vector<QueueEntry> queue;
@@ -30,6 +33,10 @@ std::vector<QueueEntry> queueOf(const Records& records, std::int64_t project, co
     for (const Promotion& promotion : lineOf(records, project, stage.name)) {
         QueueEntry entry{promotion, {}, waited(promotion, now), {}};
         if (!isUnderWay(promotion.state)) entry.expires = expiresAt(promotion, limit, now);
+        if (const auto no = leftToAPerson(records, &stage, promotion)) {
+            entry.isLeftToAPerson = true;
+            entry.reason = fmt::format("{} said no, and the policy leaves taking it back to a person", *no);
+        }
         queue.push_back(std::move(entry));
     }
     return queue;
@@ -167,7 +174,9 @@ StatusReport Service::status(const fs::path& directory) {
         if (const auto project = store->records().findProject(identify(report.rules.root))) {
             report.changes = store->records().changes(*project, kNewestChanges);
             report.unfinished = store->records().unfinished(*project);
-            report.needRecovery = gradus::needRecovery(store->records(), state(), *project);
+            EngineProject known{*project, report.rules.root, {}, {}};
+            if (report.loaded && report.loaded->pipeline) known.pipeline = *report.loaded->pipeline;
+            report.needRecovery = gradus::needRecovery(store->records(), state(), known);
             if (report.loaded && report.loaded->pipeline)
                 for (const Stage& stage : report.loaded->pipeline->stages)
                     report.stages.push_back(stageStatus(*store, *project, stage, around_.clock.moment()));
@@ -180,7 +189,10 @@ StatusReport Service::status(const fs::path& directory) {
     }
     // Last: whoever looks at gates opens the store anew.
     for (StageStatus& stage : report.stages)
-        for (QueueEntry& entry : stage.queue) entry.reason = reasonNow(directory, entry.promotion);
+        for (std::size_t i = 0; i < stage.queue.size(); ++i)
+            if (QueueEntry& entry = stage.queue[i]; !entry.isLeftToAPerson)
+                entry.reason = i < kToldAsNow ? reasonNow(directory, entry.promotion)
+                                              : existing().records().lastReason(entry.promotion.id).value_or("");
     return report;
 }
 

@@ -30,13 +30,30 @@ constexpr std::array kWords{EventKind::kApprovalGiven,  EventKind::kApprovalWith
                             EventKind::kStagePinned,    EventKind::kStageUnpinned,     EventKind::kChangeVetoed,
                             EventKind::kVetoLifted,     EventKind::kStageAdopted};
 
-/// Whether somebody said something since it was moved that may concern it.
-bool isSpokenSince(Sql& sql, const Promotion& promotion) {
+/// Whether somebody said something since it was moved that may concern it, or another one moved in its stage.
+bool isOtherwiseSince(Sql& sql, const Promotion& promotion) {
+    const auto moves = queryEvents(sql, {.since = promotion.movedAt,
+                                         .kind = EventKind::kPromotionMoved,
+                                         .stage = promotion.stage,
+                                         .project = promotion.project,
+                                         .limit = 5});
+    if (std::ranges::any_of(moves, [&](const Event& event) { return event.promotion != promotion.id; })) return true;
     const auto isSaid = [&](EventKind kind, std::optional<std::int64_t> project) {
         return !queryEvents(sql, {.since = promotion.movedAt, .kind = kind, .project = project, .limit = 1}).empty();
     };
     return std::any_of(kWords.begin(), kWords.end(), [&](EventKind kind) { return isSaid(kind, promotion.project); }) ||
            isSaid(EventKind::kWorkHalted, std::nullopt) || isSaid(EventKind::kWorkResumed, std::nullopt);
+}
+
+/// The stage is closed by this one, or by another attempt to take back the same.
+bool isOfOneWayBack(const Records& records, const std::optional<std::int64_t>& closing, const Promotion& stuck) {
+    const auto other = closing ? records.promotion(*closing) : std::nullopt;
+    return other && other->undoes.value_or(other->id) == stuck.undoes.value_or(stuck.id);
+}
+
+/// The one that moved last: one that waited may have gone in after what came later.
+const Promotion& movedLast(const std::vector<Promotion>& all) {
+    return *std::ranges::max_element(all, {}, [](const Promotion& one) { return std::pair(one.movedAt, one.id); });
 }
 
 /// Why what got stuck does not close its stage any more.
@@ -82,8 +99,11 @@ Engine& Service::engine(const fs::path& directory) {
     if (room_ && room_->engine().project().root == projectRoot(directory)) return room_->engine();
     requireStateOutside(projectRoot(directory));
     writing();
-    const ProjectRules project = rules(directory);
     EngineProject engineProject;
+    // Before the files: what is trusted from then on is noticed.
+    if (const auto known = store_->records().findProject(identify(projectRoot(directory))))
+        if (const auto trusted = store_->records().trustedRules(*known)) engineProject.trusted = trusted->files;
+    const ProjectRules project = rules(directory);
     engineProject.root = project.root;
     engineProject.pipeline = pipelineInForce(project);
     engineProject.rules = rulesDigest(engineProject.pipeline);
@@ -110,14 +130,22 @@ Engine& Service::recovered(const fs::path& directory, const EngineProgress& prog
     for (const Recovered& one : engine.recover(progress, cancel)) {
         const Stage* stage = engine.project().pipeline.findStage(one.before.stage);
         // Everything looks at the work tree; what is the matter elsewhere concerns those who go there.
-        if (one.fault && (stage == nullptr || stage->driver == "worktree")) throw Error(*one.fault);
+        const bool isHalfWay = !isFinal(one.before.state);
+        if (one.fault && isHalfWay && (stage == nullptr || stage->driver == "worktree")) throw Error(*one.fault);
         if (one.fault) {
             around_.warn(
                 fmt::format("{} needs `gradus recover`: {}", promotionHandle(one.before.id), one.fault->what()));
             continue;
         }
-        around_.warn(fmt::format("{} was left {} by a process that ended; it is {} now", promotionHandle(one.before.id),
-                                 nameOf(kPromotionStates, one.before.state),
+        if (!isFinal(one.report.promotion.state)) {
+            around_.warn(fmt::format("{} is {} in {}: {}", promotionHandle(one.before.id),
+                                     nameOf(kPromotionStates, one.report.promotion.state), one.before.stage,
+                                     one.report.reason));
+            continue;
+        }
+        around_.warn(fmt::format("{} was left {} by a process that ended; {} is {} now", promotionHandle(one.before.id),
+                                 isHalfWay ? nameOf(kPromotionStates, one.before.state) : "half-way out",
+                                 isHalfWay ? "it" : "the way back",
                                  nameOf(kPromotionStates, one.report.promotion.state)));
     }
     return engine;
@@ -142,7 +170,7 @@ std::size_t Service::needRecovery(const fs::path& directory) {
     Store* store = reading();
     if (store == nullptr) return 0;
     const auto project = store->records().findProject(identify(projectRoot(directory)));
-    return project ? gradus::needRecovery(store->records(), state(), *project) : 0;
+    return project ? gradus::needRecovery(store->records(), state(), engine(directory).project()) : 0;
 }
 
 Change Service::changeToPromote(const fs::path& directory, const std::optional<std::string>& words,
@@ -171,7 +199,7 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
         } else if (handle && (handle->kind == HandleKind::kChange || handle->kind == HandleKind::kLatest)) {
             const std::int64_t change = viewChange(directory, *words).change.id;
             const auto all = records.promotionsOf(change);
-            if (!all.empty()) return all.back();
+            if (!all.empty()) return movedLast(all);
             throw Error(ErrorCode::kNotFound, "nobody promoted {} yet", changeHandle(change))
                 .hint("gradus promote " + changeHandle(change));
         } else if (const StageState holds = records.stageState(*project, *words); holds.stuck || holds.promotion) {
@@ -218,7 +246,7 @@ Promotion Service::promotionToTakeBack(const fs::path& directory, const std::str
 
 std::optional<Promotion> Service::newestPromotion(std::int64_t change) {
     const auto all = existing().records().promotionsOf(change);
-    return all.empty() ? std::nullopt : std::optional(all.back());
+    return all.empty() ? std::nullopt : std::optional(movedLast(all));
 }
 
 PromotionStory Service::story(std::int64_t id) {
@@ -239,14 +267,14 @@ PromotionStory Service::story(std::int64_t id) {
             story.holds.push_back(tellHold(records, hold));
     }
     story.stage = records.stageState(story.promotion.project, story.promotion.stage);
-    if (story.promotion.state == PromotionState::kStuck && story.stage.stuck != id)
+    if (story.promotion.state == PromotionState::kStuck && !isOfOneWayBack(records, story.stage.stuck, story.promotion))
         story.settled = whatSettled(existing(), story.promotion);
     return story;
 }
 
 std::string Service::reasonNow(const fs::path& directory, const Promotion& promotion) {
     std::string recorded = existing().records().lastReason(promotion.id).value_or("");
-    if (promotion.state != PromotionState::kWaiting || !isSpokenSince(existing().sql(), promotion)) return recorded;
+    if (promotion.state != PromotionState::kWaiting || !isOtherwiseSince(existing().sql(), promotion)) return recorded;
     try {
         const std::string now = closedGates(engine(directory).standing(promotion.change, promotion.stage).gates).reason;
         return now.empty() ? "nothing keeps it any more" : now;

@@ -186,7 +186,7 @@ struct Facts {
     std::vector<VetoFact> vetoes;
     std::optional<HaltFact> halt;
     std::optional<StuckFact> stuck;
-    std::vector<QueuedFact> ahead;    ///< those whose turn is before this one's
+    std::vector<QueuedFact> ahead;    ///< those whose turn is before this one's; of many, the first few
     std::optional<QueuedFact> newer;  ///< a later revision of the same change, on its way to the same stage
     SpentFact spent;
     std::optional<ClimbFact> climb;

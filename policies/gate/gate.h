@@ -96,6 +96,7 @@ struct GateAnswer {
     std::string reason;                ///< one line
     std::string rule;                  ///< where it is written: "gradus.toml:12:9", "shipped policy staging"
     std::optional<Time> since;         ///< of a closed one
+    std::optional<Time> lastWord;      ///< of one that people's words close: when the newest of them was said
     std::optional<Time> next;          ///< when `state` becomes another by itself
     std::vector<std::string> unblock;  ///< who can open a closed one: "any person but the author", "time"
     std::string overriddenBy;          ///< the person whose word opened it; empty: nobody's

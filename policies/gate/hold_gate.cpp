@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "policies/gate/gates.h"
@@ -36,8 +37,10 @@ bool isWeightier(const HoldFact& a, const HoldFact& b) {
 GateAnswer holdGate(const GateInput& input) {
     const HoldFact* found = nullptr;
     const HoldFact* ignored = nullptr;
+    std::optional<Time> lastWord;
     for (const HoldFact& hold : input.facts.holds) {
         if (!isAbout(hold, input)) continue;
+        if (binds(hold, input)) lastWord = std::max(lastWord.value_or(hold.at), hold.at);
         const HoldFact*& kept = binds(hold, input) ? found : ignored;
         if (kept == nullptr || isWeightier(hold, *kept)) kept = &hold;
     }
@@ -47,6 +50,7 @@ GateAnswer holdGate(const GateInput& input) {
     GateAnswer answer =
         closed(Gate::kHold, fmt::format("held by {}{}", actorText(found->by), inBrackets(found->reason)));
     answer.since = found->at;
+    answer.lastWord = lastWord;
     answer.next = found->until;
     answer.unblock = {found->onlyMachines ? "any person, by unhold or by promoting it by hand"
                                           : "any person, by unhold"};

@@ -23,11 +23,13 @@ bool counts(const GateInput& input, Gate gate, const OverrideFact& fact) {
 }
 
 /// The earliest that counts.
-const OverrideFact* overrideOf(const GateInput& input, Gate gate) {
+const OverrideFact* overrideOf(const GateInput& input, const GateAnswer& answer) {
     const OverrideFact* found = nullptr;
     for (const OverrideFact& fact : input.facts.overrides)
-        if (counts(input, gate, fact) && (found == nullptr || std::tie(fact.at, fact.by, fact.reason) <
-                                                                  std::tie(found->at, found->by, found->reason)))
+        // What somebody said since is nothing that it was about.
+        if (counts(input, answer.gate, fact) && (!answer.lastWord || *answer.lastWord <= fact.at) &&
+            (found == nullptr ||
+             std::tie(fact.at, fact.by, fact.reason) < std::tie(found->at, found->by, found->reason)))
             found = &fact;
     return found;
 }
@@ -48,9 +50,9 @@ std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFa
 }
 
 void applyOverride(const GateInput& input, GateAnswer& answer) {
-    const OverrideFact* found = overrideOf(input, answer.gate);
+    const OverrideFact* found = overrideOf(input, answer);
     if (found == nullptr || answer.instead) return;
-    answer.next.reset();  // Whatever comes, it stays open.
+    answer.next.reset();  // Whatever comes by itself, it stays open.
     if (answer.state != GateState::kClosed) return;
     answer = open(answer.gate,
                   fmt::format("{}; overridden by {}{}", answer.reason, actorText(found->by), inBrackets(found->reason)),

@@ -30,6 +30,7 @@ GateAnswer pinGate(const GateInput& input) {
     GateAnswer answer = closed(Gate::kPin, fmt::format("pinned to c{}{} by {}{}", found->change, revision,
                                                        actorText(found->by), inBrackets(found->reason)));
     answer.since = found->at;
+    answer.lastWord = found->at;
     answer.unblock = {"any person, by unpin"};
     return answer;
 }

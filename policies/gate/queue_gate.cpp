@@ -6,6 +6,12 @@
 
 namespace gradus {
 
+namespace {
+
+constexpr std::size_t kNamedAhead = 3;
+
+}  // namespace
+
 /// No later revision took its place, and nobody's turn at the target is before its own.
 GateAnswer queueGate(const GateInput& input) {
     if (const auto& newer = input.facts.newer) {
@@ -20,11 +26,14 @@ GateAnswer queueGate(const GateInput& input) {
     std::vector<std::int64_t> ahead;
     for (const QueuedFact& other : input.facts.ahead) ahead.push_back(other.promotion);
     std::sort(ahead.begin(), ahead.end());
-    std::vector<std::string> names;
-    for (const std::int64_t promotion : ahead) names.push_back(fmt::format("p{}", promotion));
-    GateAnswer answer = closed(Gate::kQueue, "before it: " + listText(names));
+    // How many there are is not counted: a long line is not looked through.
+    std::string names;
+    for (std::size_t i = 0; i < ahead.size() && i < kNamedAhead; ++i)
+        names += fmt::format("{}p{}", i == 0 ? "" : ", ", ahead[i]);
+    if (ahead.size() > kNamedAhead) names += " and others";
+    GateAnswer answer = closed(Gate::kQueue, "before it: " + names);
     answer.since = input.facts.openedAt;
-    answer.unblock = {"the end of " + listText(names)};
+    answer.unblock = {"the end of " + names};
     return answer;
 }
 

@@ -9,7 +9,8 @@ namespace gradus {
 namespace {
 
 // What judges later changes, and what decides how git reads files. A name without '/' counts in every folder.
-constexpr std::array kRulePatterns{"gradus.toml", ".gradus/**", ".gradus", ".gitattributes", ".gitmodules"};
+constexpr std::array kRulePatterns{"gradus.toml",    ".gradus/**",  ".gradus",
+                                   ".gitattributes", ".gitmodules", ".lfsconfig"};
 
 }  // namespace
 

@@ -255,7 +255,7 @@ Section riskSection() {
 Section budgetSection() {
     return {"budget",
             Shape::kNested,
-            "How much may happen within a time without a person.",
+            "How much machines may have a hand in within a time, by making a change or by promoting it.",
             {
                 {.name = "promotions",
                  .type = kCount,
@@ -266,7 +266,7 @@ Section budgetSection() {
                  .stricter = kLess},
                 {.name = "rollbacks",
                  .type = kCount,
-                 .documentation = "Rollbacks; at the last one the stage closes to machines.",
+                 .documentation = "Rollbacks, of whatever kind; at the last one the stage closes to machines.",
                  .example = "2",
                  .least = 1,
                  .most = 1'000'000,

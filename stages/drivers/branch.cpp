@@ -367,6 +367,24 @@ std::vector<std::string> BranchDriver::lost(const Checkpoint& checkpoint) const 
                         step.commit.substr(0, 12))};
 }
 
+// What happened to the repository that it was pushed to keeps nobody from going back in this one.
+std::optional<Obstruction> BranchDriver::obstruction(const Checkpoint& checkpoint) const {
+    const BranchStep step = BranchStep::decode(checkpoint);
+    const bool isOnTop = local_.tip() == step.commit;
+    if (!isOnTop && local_.holds(step.commit))
+        return Obstruction{ErrorCode::kNotAllowed,
+                           fmt::format("commits were made on branch '{}' on top of {}, which moving it back would lose",
+                                       branch_, step.commit.substr(0, 12)),
+                           fmt::format("undo it by a commit of your own: git revert {}", step.commit.substr(0, 12))};
+    if (!isOnTop) return std::nullopt;
+    if (const auto found = local_.obstacle())
+        return Obstruction{ErrorCode::kNotAllowed, describe(*found), "free the branch, then try again"};
+    const fs::path& repository = local_.repository().common;
+    if (auto denied = closed(repository / "refs")) return denied;
+    // The locks of two refs, and what git notes of their moves.
+    return shortOfRoom(repository, {.bytes = std::uint64_t{4} << 12, .files = 4}, context_.reserve);
+}
+
 RollbackOutcome BranchDriver::rollback(const Checkpoint& checkpoint) {
     const BranchStep step = BranchStep::decode(checkpoint);
     RollbackOutcome outcome;

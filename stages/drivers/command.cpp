@@ -284,6 +284,17 @@ bool CommandDriver::isForeign(const CommandStep& step, RollbackOutcome& outcome)
     return true;
 }
 
+std::optional<Obstruction> CommandDriver::obstruction(const Checkpoint& checkpoint) const {
+    const CommandStep step = CommandStep::decode(checkpoint);
+    RollbackOutcome outcome;
+    if (shelf_.activation().id == copyOf(step).id && isForeign(step, outcome))
+        return Obstruction{
+            ErrorCode::kNotAllowed, outcome.problems.front(),
+            fmt::format("bring back what it held; or take what is there for what it holds: gradus adopt {}",
+                        context_.stage.name)};
+    return copies_.obstruction(step.copies);
+}
+
 bool CommandDriver::bringBack(const CommandStep& step, RollbackOutcome& outcome) {
     if (isForeign(step, outcome)) return false;
     // Never with a tree that is not there, or not what it was.

@@ -26,6 +26,7 @@ class CommandDriver final : public StageDriver {
         return copies_.trees(CommandStep::decode(checkpoint).copies);
     }
     HeldTree adopt(Adopting how) override;
+    std::optional<Conflict> foreignTree() const override;
     bool canLook() const override { return false; }
     std::optional<HeldTree> vouchedFor(const std::optional<Digest>& tree, Adopting how) override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
@@ -35,6 +36,7 @@ class CommandDriver final : public StageDriver {
     std::vector<std::string> lost(const Checkpoint& checkpoint) const override {
         return copies_.lost(CommandStep::decode(checkpoint).copies);
     }
+    std::optional<Obstruction> obstruction(const Checkpoint& checkpoint) const override;
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
     std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
     void tidy(const std::vector<Checkpoint>& needed) override;
@@ -46,7 +48,6 @@ class CommandDriver final : public StageDriver {
     };
     Status askStatus() const;
     std::optional<std::string> status() const { return askStatus().printed; }
-    std::optional<Conflict> foreignTree() const;
     std::string wordWanted() const;
     /// Whether something of this tree can be there: `apply` ran for it at some time.
     bool wasBrought(const Digest& tree) const;

@@ -13,6 +13,7 @@
 #include "policies/language/pipeline.h"
 #include "stages/changes/file_operations.h"
 #include "stages/changes/tree_writer.h"
+#include "stages/drivers/obstruction.h"
 #include "store/model/change_set.h"
 #include "store/model/checkpoint.h"
 #include "store/model/clock.h"
@@ -97,7 +98,8 @@ struct DriverContext {
     std::vector<std::string> environment;  ///< NAME=value: what such a command starts from
     /// Remembers digests of the project's files (WorkTreeRequest::cache); empty: nothing is remembered.
     std::filesystem::path treeCache = {};
-    std::string store = {};  ///< Store::storeId(), to tell another store's target; empty: not told
+    std::string store = {};              ///< Store::storeId(), to tell another store's target; empty: not told
+    std::filesystem::path reserve = {};  ///< a file that is given up where going back finds a full disk; empty: none
 };
 
 /// Moves trees into one target and back. checkpoint, apply, observe and rollback may be repeated, and interrupted by
@@ -131,6 +133,9 @@ class StageDriver {
     enum class Adopting { kTake, kLook };
     virtual HeldTree adopt(Adopting how) = 0;
 
+    /// Another tree is there than the one on record, where shown() does not look at it. Reads only.
+    virtual std::optional<Conflict> foreignTree() const { return std::nullopt; }
+
     /// Whether shown() looks at what is there, rather than at a copy of ours.
     virtual bool canLook() const { return true; }
 
@@ -155,6 +160,9 @@ class StageDriver {
 
     /// Why rollback() could not bring back what was there, as sentences. Reads only.
     virtual std::vector<std::string> lost(const Checkpoint& /*checkpoint*/) const { return {}; }
+
+    /// What would keep rollback() from coming to its end now; asked where nothing is lost. Reads only.
+    virtual std::optional<Obstruction> obstruction(const Checkpoint& /*checkpoint*/) const { return std::nullopt; }
 
     /// Back to the checkpoint: needs no network and asks nobody. What the stage shows is let go of only once what comes
     /// back is seen to be whole.

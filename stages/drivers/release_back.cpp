@@ -53,6 +53,25 @@ std::vector<std::string> ReleaseDirectoryDriver::lost(const Checkpoint& checkpoi
     return reasons;
 }
 
+std::optional<Obstruction> ReleaseDirectoryDriver::obstruction(const Checkpoint& checkpoint) const {
+    const ReleaseStep step = ReleaseStep::decode(checkpoint);
+    const FileDescriptor root = layout_.open();
+    const auto link = root ? ReleaseLink(root.get(), context_.files).text() : step.previousLink;
+    const bool isOurs = link == ReleaseLayout::linkTo(step.id);
+    if (!isOurs && link != step.previousLink)
+        return Obstruction{
+            ErrorCode::kNotAllowed,
+            fmt::format("{}/{}: somebody has switched it to '{}' since", layout_.root().native(), ReleaseLink::kName,
+                        printable(link.value_or("nothing"))),
+            fmt::format("let it lead to '{}' again, or take what is there for what the stage holds: gradus "
+                        "adopt {}",
+                        ReleaseLayout::linkTo(step.id), context_.stage.name)};
+    for (const fs::path& directory : {layout_.root(), layout_.releases()})
+        if (auto denied = closed(directory)) return denied;
+    // A link as short as this takes no block of its own.
+    return isOurs ? shortOfRoom(layout_.root(), {.bytes = 0, .files = 1}, context_.reserve) : std::nullopt;
+}
+
 /// A way back that leads nowhere is not taken.
 std::vector<std::string> ReleaseDirectoryDriver::goneOf(const ReleaseStep& step) const {
     if (!step.previousLink) return {};

@@ -47,6 +47,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
     Observed observe(const Checkpoint& checkpoint) const override;
     std::vector<std::string> lost(const Checkpoint& checkpoint) const override;
+    std::optional<Obstruction> obstruction(const Checkpoint& checkpoint) const override;
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
     std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
     std::vector<Kept> departed(const Checkpoint& checkpoint) const override;

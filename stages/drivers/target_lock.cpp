@@ -144,6 +144,7 @@ class Taking {
         if (found && !options_.takeOver) TargetLock::refuseOtherStore(*found, claim_.store, marker_);
         if (found && !options_.takeOver && !isInProject_)
             TargetLock::refuseOtherProject(*found, claim_.project, marker_);
+        if (found && options_.isWayBack && found->store == claim_.store) return file;
         claim_.madeDirectory = found && found->madeDirectory;
         // Written again if the last writer was killed before it had tidied up.
         if (found == claim_ && !sight(directory, name_ + ".part").exists) return file;

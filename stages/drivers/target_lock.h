@@ -37,11 +37,14 @@ class TargetLock {
     struct Options {
         Milliseconds patience{10'000};  ///< how long to wait for another process of the same store
         bool takeOver = false;          ///< the target may be another store's
+        /// Going back must work on a full disk: a claim of ours that is there is enough, whichever promotion it names.
+        bool isWayBack = false;
     };
 
     /// Throws Error(kBusy) when it is still held after the patience, Error(kNotAllowed) when another store or another
     /// project claims it.
-    /// The claim is durable when this returns; `madeDirectory` of what is given does not count.
+    /// The claim is durable when this returns, unless it is a way back that found one of the same store;
+    /// `madeDirectory` of what is given does not count.
     static TargetLock take(const TargetIdentity& target, TargetClaim claim, FileOperations& files,
                            const Options& options);
     static TargetLock take(const TargetIdentity& target, TargetClaim claim, FileOperations& files);

@@ -12,6 +12,7 @@
 #include "store/model/canonical.h"
 #include "store/model/canonical_reader.h"
 #include "store/model/error.h"
+#include "store/model/utf8.h"
 #include "store/project_identity.h"
 
 namespace gradus {
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kDomain = "gradus.worktree-checkpoint.1";
+constexpr std::uint64_t kToMoveABranch = std::uint64_t{4} << 12;
 
 struct Taken {
     JournalRef journal;
@@ -111,6 +113,17 @@ std::optional<HeldTree> WorktreeDriver::held() const {
     return HeldTree{context_.project, tree.fingerprint.digest()};
 }
 
+// What is there counts from now on. A journal that is not finished would bring the rest of what it knows later on.
+HeldTree WorktreeDriver::adopt(Adopting how) {
+    const JournalDirectory directory(journals(), context_.files);
+    for (const JournalRef& journal : how == Adopting::kTake ? directory.list() : std::vector<JournalRef>()) {
+        const WriteState state = directory.read(journal).state;
+        const bool isOpen = state == WriteState::kSealed || state == WriteState::kUndoing;
+        if (isOpen && !isGone(journal)) writer().letBe(journal);
+    }
+    return *held();
+}
+
 Plan WorktreeDriver::planned(const StageChange& change) const {
     Plan plan = writer().plan(change.changes, {change.granted});
     for (Conflict& conflict : foreignPaths(context_.project, change.changes)) plan.conflicts.push_back(conflict);
@@ -181,6 +194,41 @@ StageDriver::Observed WorktreeDriver::observeFiles(const JournalRef& ref) const 
     if (journal.state == WriteState::kSealed)
         return isBefore && !hasTemporaries ? Observed::kBefore : Observed::kBetween;
     return isBefore && !journal.changes.empty() ? Observed::kBefore : Observed::kAfter;
+}
+
+// The journal says what was written where, the undo object what was there; tidy() drops them with what is too old.
+std::vector<std::string> WorktreeDriver::lost(const Checkpoint& checkpoint) const {
+    const JournalRef ref = Taken::decode(checkpoint).journal;
+    try {
+        const Journal journal = JournalDirectory(journals(), context_.files).read(ref);
+        const bool isOver = journal.state == WriteState::kPlanned || journal.state == WriteState::kUndone;
+        if (isOver || !writer().isAboutHere(journal) || context_.objects.contains(journal.undo)) return {};
+        return {"the copy of what it replaced is not kept any more"};
+    } catch (const Error& fault) {
+        if (fault.code() != ErrorCode::kNotFound) return {fault.what()};
+        return {"the journal of what it wrote is not kept any more"};
+    }
+}
+
+std::optional<Obstruction> WorktreeDriver::obstruction(const Checkpoint& checkpoint) const {
+    const Taken taken = Taken::decode(checkpoint);
+    if (!lost(checkpoint).empty() || isGone(taken.journal)) return std::nullopt;
+    const UndoOutlook outlook = writer().outlook(taken.journal);
+    if (!outlook.blocked.empty()) {
+        const Kept& first = outlook.blocked.front();
+        return Obstruction{
+            ErrorCode::kInfrastructure,
+            fmt::format("'{}' in {}: {}", printable(first.path), context_.project.native(), first.reason),
+            "free the way to it, then try again"};
+    }
+    RoomWanted wanted{outlook.bytes, outlook.files};
+    if (taken.commit && git_) {
+        std::error_code none;
+        const auto index = fs::file_size(git_->directory / "index", none);
+        // A new index, and what git writes to move a branch.
+        wanted = {wanted.bytes + (none ? 0 : index) + kToMoveABranch, wanted.files + 4};
+    }
+    return shortOfRoom(context_.project, wanted, context_.reserve);
 }
 
 RollbackOutcome WorktreeDriver::rollback(const Checkpoint& checkpoint) {

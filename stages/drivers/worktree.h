@@ -17,11 +17,13 @@ class WorktreeDriver final : public StageDriver {
     TargetIdentity identity() const override;
     std::optional<HeldTree> held() const override;
     std::optional<std::filesystem::path> shown() const override { return context_.project; }
-    HeldTree adopt(Adopting /*how*/) override { return *held(); }
+    HeldTree adopt(Adopting how) override;
     std::vector<Conflict> conflicts(const StageChange& change) const override;
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
     Observed observe(const Checkpoint& checkpoint) const override;
+    std::vector<std::string> lost(const Checkpoint& checkpoint) const override;
+    std::optional<Obstruction> obstruction(const Checkpoint& checkpoint) const override;
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;
     std::optional<Digest> treeAfter(const Checkpoint&) const override { return std::nullopt; }
     void tidy(const std::vector<Checkpoint>& needed) override;

@@ -115,6 +115,7 @@ struct Promotion {
     Time movedAt{};
     Moment opened;                    ///< openedAt, as a deadline needs it
     std::optional<std::string> goal;  ///< the stage up to which somebody wants the change; nothing: nobody said
+    std::int64_t place = 0;           ///< in the queue of its stage: its id, or that of what it took the place of
     // Known once it is about to touch its target:
     std::optional<std::string> target;
     std::optional<Digest> checkpoint;      ///< an object
@@ -122,6 +123,7 @@ struct Promotion {
     std::optional<std::int64_t> previous;  ///< the promotion that brought what the stage held before
     std::optional<Digest> previousTree;    ///< what the stage held before; nothing: it was empty
     std::optional<Digest> steps;           ///< an object: what runs around the switch; nothing: nothing does
+    std::optional<std::int64_t> paths;     ///< how many it was to write; nothing: it is not known
     // Known once it waited: what people are asked about.
     std::optional<Digest> base;      ///< the tree that the stage held then
     std::optional<Digest> evidence;  ///< what its checks had proven; nothing: they had not run

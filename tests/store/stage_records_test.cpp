@@ -23,6 +23,7 @@ class StageRecords : public testing::Test {
     Store store = sample.open();
     Climb climb = Climb::begin(store);
     std::int64_t change = submit();
+    std::int64_t revision = 1;
 
     std::int64_t submit() {
         std::int64_t id = 0;
@@ -32,7 +33,8 @@ class StageRecords : public testing::Test {
     std::int64_t open(const std::optional<std::int64_t>& undoes = {}) {
         std::int64_t id = 0;
         store.write([&](Writer& w) {
-            id = w.openPromotion({climb.project, change, 1, "staging", someDigest("rules"), undoes}, climb.actor);
+            id =
+                w.openPromotion({climb.project, change, revision, "staging", someDigest("rules"), undoes}, climb.actor);
             w.movePromotion({id, S::kQueued, S::kWaiting}, climb.actor);
             w.movePromotion({id, S::kWaiting, S::kChecking}, climb.actor);
         });
@@ -203,9 +205,13 @@ TEST_F(StageRecords, ARevisionIsStillKnownWhenANewerOneCame) {
     EXPECT_EQ(store.records().change(change, 3), std::nullopt);
 }
 
-TEST_F(StageRecords, WhatMachinesEndedIsCountedFromAMomentOn) {
-    const auto ends = [&](Time since) {
-        return store.records().machineEnds(climb.project, "staging", S::kPromoted, since);
+TEST_F(StageRecords, WhatMachinesSpentIsCountedFromAMomentOn) {
+    GRADUS_CASES("I11");
+    const auto spent = [&](Time since, std::int64_t most = 100) {
+        return store.records().spentByMachines(climb.project, "staging", Records::Spent::kPromotions, since, most);
+    };
+    const auto rollbacks = [&](Time since) {
+        return store.records().spentByMachines(climb.project, "staging", Records::Spent::kRollbacks, since, 100);
     };
     const Time begin = sample.clock.now();
     sample.clock.advance(Milliseconds(1000));
@@ -213,22 +219,56 @@ TEST_F(StageRecords, WhatMachinesEndedIsCountedFromAMomentOn) {
     const Time firstEnd = sample.clock.now();
     sample.clock.advance(Milliseconds(1000));
     promoted("two");
-    EXPECT_EQ(ends(begin), (std::vector{firstEnd, sample.clock.now()}));
-    EXPECT_EQ(ends(firstEnd), std::vector{sample.clock.now()});
+    const Time secondEnd = sample.clock.now();
+    EXPECT_EQ(spent(begin), (std::vector{secondEnd, firstEnd}));
+    EXPECT_EQ(spent(begin, 1), std::vector{secondEnd});
+    EXPECT_EQ(spent(firstEnd), std::vector{secondEnd});
+    EXPECT_EQ(rollbacks(begin), std::vector<Time>{});
 
+    sample.clock.advance(Milliseconds(1000));
     const std::int64_t undo = open(first);
     intend(undo);
     hold(undo, "nothing");
     finish(undo);
+    EXPECT_EQ(spent(begin).size(), 2) << "what was taken back was spent all the same";
+    EXPECT_EQ(rollbacks(begin), std::vector{sample.clock.now()});
+    EXPECT_EQ(rollbacks(sample.clock.now()), std::vector<Time>{});
+    EXPECT_TRUE(
+        store.records().spentByMachines(climb.project, "production", Records::Spent::kPromotions, begin, 100).empty());
+    expectWhole();
+    EXPECT_EQ(spent(begin).size(), 2);
+}
+
+TEST_F(StageRecords, WhatAMachineHadAHandInIsItsOwn) {
+    GRADUS_CASES("I11");
+    const ActorId agent = climb.actor;
     ActorId person = 0;
-    store.write([&](Writer& w) {
-        person = w.actor({ActorKind::kPerson, "ana"});
-        change = w.submit(climb.project, person, someSubmission());
-    });
-    promoted("by hand");
-    EXPECT_EQ(ends(begin).size(), 2);
-    EXPECT_TRUE(store.records().machineEnds(climb.project, "staging", S::kRolledBack, begin).empty());
-    EXPECT_TRUE(store.records().machineEnds(climb.project, "production", S::kPromoted, begin).empty());
+    store.write([&](Writer& w) { person = w.actor({ActorKind::kPerson, "ana"}); });
+    const Time begin = sample.clock.now();
+    sample.clock.advance(Milliseconds(1000));
+    const auto spent = [&] {
+        return store.records()
+            .spentByMachines(climb.project, "staging", Records::Spent::kPromotions, begin, 100)
+            .size();
+    };
+    climb.actor = person;
+    change = submit();
+    promoted("made and promoted by a person");
+    EXPECT_EQ(spent(), 0);
+    climb.actor = agent;
+    promoted("made by a person, promoted by an agent");
+    EXPECT_EQ(spent(), 1);
+    Submission merged = someSubmission("Merged");
+    merged.patch = someSubmission().patch;
+    store.write([&](Writer& w) { w.revise(change, agent, merged); });
+    revision = 2;
+    climb.actor = person;
+    promoted("and merged by one: the patch is the same");
+    EXPECT_EQ(spent(), 1);
+    store.write([&](Writer& w) { w.revise(change, agent, someSubmission("Another patch")); });
+    revision = 3;
+    promoted("and patched by one");
+    EXPECT_EQ(spent(), 2);
 }
 
 TEST_F(StageRecords, HowFarAPromotionIsWantedIsKept) {
@@ -254,10 +294,14 @@ TEST_F(StageRecords, HowFarAPromotionIsWantedIsKept) {
     EXPECT_EQ(store.records().promotion(id)->goal, "staging");
 }
 
-// A database of the schema before this one.
+// A database of the schema before goals.
 TEST_F(StageRecords, WhatWaitedBeforeGoalsWereKeptHasNone) {
     const std::int64_t id = open();
-    store.sql().script("alter table promotion drop column goal; pragma user_version = 13");
+    store.sql().script(
+        "alter table promotion drop column paths; drop index promotion_by_end; drop index promotion_line; drop index "
+        "promotion_active; alter table promotion "
+        "drop "
+        "column place; alter table promotion drop column goal; pragma user_version = 13");
     { const Store gone = std::move(store); }
     store = sample.open();
     ASSERT_TRUE(store.records().promotion(id));

@@ -351,7 +351,11 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
     });
     const std::int64_t seq = store.records().counts().events;
     store.sql().script(
-        "pragma foreign_keys = off; alter table promotion drop column goal; alter table sandbox drop column system; "
+        "pragma foreign_keys = off; alter table promotion drop column paths; drop index promotion_by_end; drop index "
+        "promotion_line; drop index "
+        "promotion_active; "
+        "alter table promotion drop column place; alter table promotion drop column goal; alter table "
+        "sandbox drop column system; "
         "alter table execution drop column services; alter table execution drop column network; "
         "alter table execution drop column side_effects; alter table execution drop column finished_seq; "
         "drop table step; drop index check_result_by_origin; alter table promotion drop column steps; "

@@ -117,6 +117,19 @@ class ClimbingProgram : public SandboxProgramTest {
         return ended;
     }
 
+    /// From now on the program sees a clock that somebody set this far off ("+6h", "-1d"). Something: why that cannot
+    /// be had here.
+    std::string clockOff(const std::string& by) {
+#ifdef __SANITIZE_ADDRESS__
+        return "the sanitizer wants to be loaded first";
+#endif
+        const std::filesystem::path library = "/usr/lib/" GRADUS_ARCHITECTURE "/faketime/libfaketime.so.1";
+        if (!std::filesystem::exists(library)) return "there is no " + library.native();
+        startedBy = {"env", "LD_PRELOAD=" + library.native(), "FAKETIME=" + by, "NO_FAKE_STAT=1",
+                     "FAKETIME_DONT_FAKE_MONOTONIC=1"};
+        return "";
+    }
+
     std::string stateOf(const std::string& promotion) {
         const Json json = gradusJson({"why", promotion});
         return json["ok"] == true ? json["data"]["promotion"]["state"].get<std::string>() : "";

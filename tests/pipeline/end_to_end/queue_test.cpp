@@ -216,6 +216,43 @@ TEST_P(Queue, WhatFailsLongAfterItWasPromotedIsTakenBackByANewPromotion) {
     expectWhole();
 }
 
+TEST_P(Queue, SixHoursAfterItWasPromotedWhoeverComesNextFindsItFailing) {
+    GRADUS_CASES("I20", "I23");
+    begin("monitor = \"24h\"");
+    ASSERT_EQ(gradus({"promote", change("good")}).exit, 0);
+    ASSERT_EQ(gradus({"promote", change("bad")}).exit, 0);
+    const std::string next = change("next");
+    health("test ! -e bad.txt");
+    if (const std::string cannot = clockOff("+6h"); !cannot.empty()) GTEST_SKIP() << cannot;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until the next look is due
+    const Ended ended = gradus({"promote", next});
+    EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+    EXPECT_TRUE(has(ended.err, "p4 failed in production and was taken back by p")) << ended.err;
+    EXPECT_FALSE(std::filesystem::exists(production / "current/bad.txt"));
+    EXPECT_EQ(bytesOf(production / "current/good.txt"), "good\n");
+    EXPECT_EQ(bytesOf(production / "current/next.txt"), "next\n");
+    expectWhole();
+}
+
+// The clock is set, the machine counts on: what is waited for and soaked is measured by what it counts.
+TEST_P(Queue, AClockThatIsSetShortensNothingAndLosesNothing) {
+    GRADUS_CASES("CR10", "I18");
+    begin("", "wait-limit = \"1h\"\napprovals = [{ count = 1, role = \"sre\" }]\n[role.sre]\nmembers = [\"ben\"]");
+    const std::string waits = change("first");
+    ASSERT_EQ(gradus({"promote", waits}).exit, 8);
+    if (const std::string cannot = clockOff("+3650d"); !cannot.empty()) GTEST_SKIP() << cannot;
+    EXPECT_TRUE(gradus({"recover", "--json"}).json()["data"]["expired"].empty()) << "not an hour has passed";
+    EXPECT_EQ(stateOf("p2"), "waiting");
+    const std::string second = change("second");
+    ASSERT_EQ(gradus({"promote", second}).exit, 8);
+    clockOff("-1d");
+    ASSERT_EQ(as("person:ben", {"approve", waits, "--to", "production"}).exit, 0);
+    EXPECT_EQ(gradus({"promote", waits}).exit, 0);
+    EXPECT_EQ(bytesOf(production / "current/first.txt"), "first\n");
+    EXPECT_TRUE(has(gradus({"audit", "query"}).out, "clock.went-back")) << gradus({"audit", "query"}).out;
+    expectWhole();
+}
+
 TEST_P(Queue, WhoBringsSomethingInLooksFirst) {
     begin("monitor = \"24h\"");
     ASSERT_EQ(gradus({"promote", change("good")}).exit, 0);

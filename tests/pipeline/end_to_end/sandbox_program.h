@@ -26,8 +26,11 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
             "git commit -qm first");
     }
 
+    Words startedBy;  ///< what starts every command of this test's user: env and its words, or nothing
+
     /// A program as this test's user, in the project.
     std::unique_ptr<Running> startCommand(Words words) {
+        words.insert(words.begin(), startedBy.begin(), startedBy.end());
         if (GetParam() == As::kOrdinaryUser) {
             const Words prefix{"setpriv", "--reuid=41235", "--regid=41235", "--clear-groups"};
             words.insert(words.begin(), prefix.begin(), prefix.end());

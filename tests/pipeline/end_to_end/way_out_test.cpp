@@ -306,6 +306,42 @@ TEST_P(WayOut, TakingBackIsPossibleOnAFullStateDirectory) {
     expectWhole();
 }
 
+TEST_P(WayOut, TakingBackIsPossibleOnAFullTarget) {
+    const auto small = disk(scratch / "small", "16m");
+    if (!small) GTEST_SKIP() << "mounting a small disk needs root";
+    production = scratch / "small/production";
+    rules("\"local\", \"production\"", release());
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    ASSERT_EQ(gradus({"promote", changed("echo v3 > app.txt")}).exit, 0);
+    shell(fmt::format("cat /dev/zero > '{}' 2>/dev/null; true", (scratch / "small/filler").native()));
+    const Ended back = gradus({"rollback", "production"});
+    EXPECT_EQ(back.exit, 0) << back.out << back.err;
+    EXPECT_EQ(bytesOf(production / "current/app.txt"), "v2\n");
+    expectWhole();
+}
+
+// What is not lost and cannot be done now is refused as it is of the rehearsal: the stage stays as it is, and open.
+TEST_P(WayOut, ADryRunOfGoingBackIsRefusedAsTheRealOneIs) {
+    rules("\"local\", \"production\"", release());
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    const fs::path ours = fs::read_symlink(production / "current");
+    fs::remove(production / "current");
+    fs::create_symlink("elsewhere", production / "current");
+    for (const bool onlyTry : {true, false}) {
+        const Ended refused = onlyTry ? gradus({"rollback", "production", "--dry-run", "--json"})
+                                      : gradus({"rollback", "production", "--json"});
+        EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+        EXPECT_TRUE(has(message(refused), "nothing was touched")) << refused.out;
+        EXPECT_TRUE(has(message(refused), "switched it to 'elsewhere'")) << refused.out;
+        EXPECT_TRUE(has(hint(refused), "gradus adopt production")) << refused.out;
+    }
+    fs::remove(production / "current");
+    fs::create_symlink(ours, production / "current");
+    EXPECT_EQ(gradus({"rollback", "production"}).exit, 0);
+    EXPECT_FALSE(fs::exists(production / "current"));
+    expectWhole();
+}
+
 TEST_P(WayOut, AFullStateDirectoryIsWhatIsSaidOfWhatStaysHalfWay) {
     const auto small = disk(state, "64m");
     if (!small) GTEST_SKIP() << "mounting a small disk needs root";

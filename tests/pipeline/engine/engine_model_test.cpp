@@ -114,13 +114,17 @@ class Model {
     std::vector<Approval> approvals;
     std::vector<std::pair<std::optional<std::int64_t>, Time>> holds;  ///< of production: whom, until when
     bool halted = false;
+    bool isLocalHeld = false;  ///< for machines
 
     const Contents& ground(const std::string& stage) const {
         return stage == "production" && production ? *production : project;
     }
+    static std::optional<std::string> at(const Contents& tree, const std::string& path) {
+        const auto found = tree.find(path);
+        return found == tree.end() ? std::nullopt : std::optional(found->second);
+    }
     static bool fits(const Change& change, const Contents& tree) {
-        const auto found = tree.find(change.path);
-        const std::optional<std::string> now = found == tree.end() ? std::nullopt : std::optional(found->second);
+        const auto now = at(tree, change.path);
         return now == change.before || now == change.after;
     }
     static Contents with(const Change& change, Contents tree) {
@@ -137,7 +141,7 @@ class Model {
                Time now) const {
         if (!fits(change, ground(stage))) return S::kStale;
         if (halted || change.vetoed) return S::kWaiting;
-        if (machine && isHeld(change, stage)) return S::kWaiting;
+        if (machine && (isHeld(change, stage) || (stage == "local" && isLocalHeld))) return S::kWaiting;
         if (stage == "production") {
             for (const auto& [whom, until] : holds)
                 if (now < until && (!whom || *whom == change.id)) return S::kWaiting;
@@ -465,13 +469,16 @@ class Run {
             return;
         }
         // Of a work tree only the path that it wrote comes back, and only if nobody wrote there since.
-        const auto now = model_.project.find(change.path);
-        const auto before = last.before->find(change.path);
-        if (now == model_.project.end() || now->second != change.after) return;
-        if (before == last.before->end())
-            model_.project.erase(now);
+        const auto before = Model::at(*last.before, change.path);
+        const auto now = Model::at(model_.project, change.path);
+        const bool wrote = before != change.after;
+        // What somebody wrote there is kept, and machines wait for a person to look at it.
+        if (now != change.after && now != before && wrote) model_.isLocalHeld = true;
+        if (now != change.after) return;
+        if (before)
+            model_.project[change.path] = *before;
         else
-            now->second = before->second;
+            model_.project.erase(change.path);
     }
 
     static Contents contentsOf(const Tree& tree) {

@@ -1,6 +1,8 @@
 // The engine's decisions, over real drivers and made-up checks.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "store/model/error.h"
 #include "store/model/handle.h"
 #include "tests/pipeline/engine/engine_rig.h"
@@ -365,6 +367,31 @@ TEST_F(EngineTest, APlanTouchesAndRecordsNothing) {
     EXPECT_EQ(rig.store().records().counts().events, events);
     EXPECT_EQ(difference(rig.projectTree(), before), "");
     EXPECT_EQ(rig.productionTree(), std::nullopt);
+}
+
+// Our own copy of the tree says nothing about what somebody else has brought there.
+TEST(EngineCommand, WhatItsStatusDoesNotNameIsNotThereAlready) {
+    EngineRig rig({.name = "Command", .driver = "command", .withGit = false, .isSmall = true, .withStatus = true});
+    build(rig.project(), rig.place().base());
+    const std::int64_t change = rig.submit(rig.place().goal());
+    const std::string last = rig.lastStage();
+    ASSERT_TRUE(rig.promote(change, last).succeeded());
+    EXPECT_TRUE(rig.promote(change, last).stages.back().already);
+    EXPECT_TRUE(rig.engine()->plan(change, last).back().already);
+    for (const std::string said : {"other", ""}) {
+        std::ofstream(rig.outside() / "state/deployed", std::ios::trunc) << said;
+        const auto plan = rig.engine()->plan(change, last).back();
+        EXPECT_FALSE(plan.already) << said;
+        EXPECT_EQ(plan.conflicts.size(), 1U) << said;
+        const Climb climb = rig.promote(change, last);
+        EXPECT_FALSE(climb.succeeded()) << said;
+        // Going back to nothing, nothing may be there.
+        if (said.empty()) continue;
+        const auto holds = rig.store().records().stageState(1, last);
+        const Error refused = errorOf([&] { rig.engine()->rollBack(*holds.promotion, rig.progress, {}); });
+        EXPECT_TRUE(mentions(refused, "nothing was touched")) << refused.what();
+        EXPECT_FALSE(rig.store().records().stageState(1, last).stuck);
+    }
 }
 
 }  // namespace

@@ -129,6 +129,8 @@ void addHold(Situation& now, const std::string& text) {
             hold.onlyMachines = true;
         else if (key == "until")
             hold.until = timeOf(value);
+        else if (key == "at")
+            hold.at = timeOf(value);
         else if (key != "all")
             throw std::runtime_error("hold: " + key);
     }
@@ -207,6 +209,7 @@ void addOverride(Situation& now, const std::string& text) {
     const Words parts = split(text, ',');
     OverrideFact fact{.promotion = 7, .gate = parts[0], .by = {ActorKind::kPerson, "dora"}, .reason = "fire"};
     fact.roles = {"override"};
+    fact.at = now.now;
     for (std::size_t i = 1; i < parts.size(); ++i) {
         const auto [key, value] = halves(parts[i], ':');
         if (key == "by")
@@ -217,6 +220,8 @@ void addOverride(Situation& now, const std::string& text) {
             fact.promotion = std::stoll(value);
         else if (key == "about")
             fact.about = value;
+        else if (key == "age")
+            fact.at = now.now - durationOf(value);
         else
             throw std::runtime_error("override: " + key);
     }

@@ -132,11 +132,27 @@ TEST_F(BranchStage, CommitsOnTopOfOursAreKeptAndSaid) {
     commitElsewhere(rig_.project(), "staging");
     const std::string theirs = tip();
     EXPECT_EQ(rig_.driver()->observe(checkpoint), Observed::kAfter);
+    const auto obstruction = rig_.driver()->obstruction(checkpoint);
+    ASSERT_TRUE(obstruction) << "whoever asks for it is told before";
+    EXPECT_NE(obstruction->cure.find("git revert"), std::string::npos) << obstruction->cure;
     const RollbackOutcome back = rig_.driver()->rollback(checkpoint);
     EXPECT_TRUE(back.complete);
     ASSERT_EQ(back.kept.size(), 1U);
     EXPECT_NE(back.kept.front().reason.find("git revert"), std::string::npos);
     EXPECT_EQ(tip(), theirs);
+}
+
+TEST_F(BranchStage, ABranchThatWasCheckedOutSinceIsSaidBeforeGoingBack) {
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+    git(rig_.project(), "worktree add -q '" + (rig_.base() / "linked").native() + "' staging");
+    const auto found = rig_.driver()->obstruction(checkpoint);
+    ASSERT_TRUE(found);
+    EXPECT_NE(found->reason.find("switch --detach"), std::string::npos) << found->reason;
+    git(rig_.base() / "linked", "switch -q --detach");
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
 }
 
 TEST_F(BranchStage, ABranchThatIsCheckedOutIsRefusedWithTheCure) {

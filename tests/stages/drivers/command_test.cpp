@@ -319,5 +319,28 @@ TEST_F(CommandStage, EachStageOfAProjectIsATargetOfItsOwn) {
     EXPECT_THROW(rig_.driver()->adopt(StageDriver::Adopting::kTake), Error);
 }
 
+TEST_F(CommandStage, WhatSomebodyElseBroughtIsSaidBeforeGoingBack) {
+    fill();
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    EXPECT_FALSE(rig_.driver()->foreignTree());
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+    const auto deployed = rig_.onActivate;
+    for (const std::string said : {"other", ""}) {
+        rig_.onActivate = [&](const HostCommand&) {
+            HostOutcome outcome = failing(0);
+            outcome.out.head = said;
+            return outcome;
+        };
+        EXPECT_TRUE(rig_.driver()->foreignTree()) << said;
+        const auto found = rig_.driver()->obstruction(checkpoint);
+        ASSERT_TRUE(found) << said;
+        EXPECT_NE(found->reason.find("somebody else has brought '" + said + "' there since"), std::string::npos)
+            << found->reason;
+    }
+    rig_.onActivate = deployed;
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
+}
+
 }  // namespace
 }  // namespace gradus::test

@@ -6,9 +6,7 @@
 #include <fstream>
 
 #include "stages/drivers/release_link.h"
-#include "store/model/error.h"
-#include "tests/stages/drivers/driver_rig.h"
-#include "tests/stages/drivers/driver_scene.h"
+#include "tests/stages/drivers/release_fixture.h"
 #include "tests/support/case.h"
 
 namespace gradus::test {
@@ -36,39 +34,7 @@ std::string environmentOf(const HostCommand& command, const std::string& name) {
     return "(not set)";
 }
 
-std::string whyNot(const std::function<void()>& work) {
-    try {
-        work();
-    } catch (const Error& fault) {
-        EXPECT_NE(fault.hint(), "") << fault.what();
-        return fault.what();
-    }
-    return "";
-}
-
-class ReleaseDirectory : public testing::Test {
-  protected:
-    ReleaseDirectory() : rig_("release-directory") { build(rig_.project(), tree_); }
-
-    StageChange seeded(const Tree& after) {
-        StageChange change = changeTo(rig_, tree_, after);
-        change.seed = rig_.project();
-        return change;
-    }
-    Checkpoint promote(const StageChange& change) {
-        Checkpoint checkpoint = rig_.driver()->checkpoint(change);
-        EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
-        return checkpoint;
-    }
-    fs::path current() const { return fs::canonical(rig_.target() / "current"); }
-    std::size_t releases() const {
-        return static_cast<std::size_t>(std::distance(fs::directory_iterator(rig_.target() / "releases"), {}));
-    }
-
-    Tree tree_ = {{"app", file("version 1\n", 0755)}, {"etc", folder()}, {"etc/conf", file("a=1\n", 0640)}};
-    Tree next_ = {{"app", file("version 2\n", 0755)}, {"etc", folder()}, {"etc/conf", file("a=1\n", 0640)}};
-    DriverRig rig_;
-};
+class ReleaseDirectory : public ReleaseFixture {};
 
 TEST_F(ReleaseDirectory, AnEmptyStageIsSeededAndGoesBackToNothingAtAll) {
     GRADUS_CASES("I22");
@@ -406,103 +372,30 @@ TEST_F(ReleaseDirectory, LeavesReleasesOfOthersAlone) {
     EXPECT_TRUE(fs::exists(rig_.target() / "releases/2019-by-hand"));
 }
 
-class ReleaseAdoption : public ReleaseDirectory {
-  protected:
-    void lay(const std::string& where) {
-        fs::create_directories(rig_.target() / where);
-        build(rig_.target() / where, tree_);
-    }
-};
-
-TEST_F(ReleaseAdoption, NothingIsTakenForOursUnasked) {
-    lay("releases/1");
-    fs::create_symlink("releases/1", rig_.target() / "current");
-    const std::string why = whyNot([&] { rig_.driver()->held(); });
-    EXPECT_NE(why.find("current leads to 'releases/1', which gradus did not put there"), std::string::npos) << why;
-    EXPECT_THROW(rig_.driver()->checkpoint(seeded(next_)), Error);
-}
-
-TEST_F(ReleaseAdoption, ALinkToAReleaseBecomesTheFirstStableState) {
-    lay("releases/1");
-    fs::create_symlink("./releases/1/", rig_.target() / "current");
-    const TargetLock lock = rig_.lock();
-    const Tree before = rig_.world();
-    const HeldTree held = rig_.driver()->adopt(StageDriver::Adopting::kTake);
-    EXPECT_EQ(held.directory, rig_.target() / "releases/1");
-    EXPECT_EQ(rig_.driver()->held()->digest, held.digest);
-    const Checkpoint checkpoint = promote(changeTo(rig_, tree_, next_));
-    EXPECT_EQ(difference(plain(readTree(current())), next_), "");
-    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
-    EXPECT_EQ(difference(rig_.world(), before), "");
-}
-
-TEST_F(ReleaseAdoption, APlainDirectoryBecomesARelease) {
-    lay("current");
-    const TargetLock lock = rig_.lock();
-    rig_.driver()->adopt(StageDriver::Adopting::kTake);
-    EXPECT_TRUE(fs::is_symlink(rig_.target() / "current"));
-    EXPECT_EQ(difference(plain(readTree(current())), tree_), "");
-    const Checkpoint checkpoint = promote(changeTo(rig_, tree_, next_));
-    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
-    EXPECT_EQ(difference(plain(readTree(current())), tree_), "");
-}
-
-TEST_F(ReleaseAdoption, WhatCannotBeToldSafelyIsRefusedWithTheNextStep) {
-    // Asked before, it says the same.
-    const auto why = [&] {
-        std::string reason = whyNot([&] { rig_.driver()->adopt(StageDriver::Adopting::kTake); });
-        EXPECT_EQ(whyNot([&] { rig_.driver()->adopt(StageDriver::Adopting::kLook); }), reason);
-        return reason;
-    };
-    EXPECT_NE(why().find("has no 'current'"), std::string::npos);
-    lay(".");
-    EXPECT_NE(whyNot([&] { rig_.driver()->held(); }).find("which gradus did not put there"), std::string::npos);
-    EXPECT_NE(why().find("has no 'current'"), std::string::npos);
-    fs::create_symlink("/etc", rig_.target() / "current");
-    EXPECT_NE(why().find("which is no directory in"), std::string::npos);
-    fs::remove(rig_.target() / "current");
-    lay("current");
-    fs::create_symlink("../outside", rig_.target() / "current/out");
-    EXPECT_NE(why().find("the link 'out' leads out of it"), std::string::npos);
-    fs::remove(rig_.target() / "current/out");
-    ::mkfifo((rig_.target() / "current/pipe").c_str(), 0600);
-    EXPECT_NE(why().find("'pipe': it is a named pipe"), std::string::npos);
-    fs::remove(rig_.target() / "current/pipe");
-    rig_.setList("shared", {"etc"});
-    EXPECT_NE(why().find("'etc' is to be shared, but lies in"), std::string::npos);
-}
-
-TEST_F(ReleaseAdoption, WhatCanBeTakenIsLookedAtAndLeftAsItIs) {
-    lay("current");
-    const Tree before = rig_.world();
-    rig_.driver()->adopt(StageDriver::Adopting::kLook);
-    EXPECT_EQ(difference(rig_.world(), before), "");
-}
-
-TEST_F(ReleaseAdoption, WhatTheFirstPromotionMadeToShareGoesWithIt) {
-    lay("current");
-    rig_.setList("shared", {"var/uploads"});
-    const TargetLock lock = rig_.lock();
-    rig_.driver()->adopt(StageDriver::Adopting::kTake);
-    const Tree before = rig_.world();
-    const Checkpoint checkpoint = promote(changeTo(rig_, tree_, next_));
-    EXPECT_TRUE(fs::is_directory(rig_.target() / "shared/var/uploads"));
-    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
-    EXPECT_EQ(difference(rig_.world(), before), "");
-    // One that has the link keeps what it leads to.
-    promote(changeTo(rig_, tree_, next_));
-    Tree last = next_;
-    last["app"] = file("version 3\n", 0755);
-    const Checkpoint third = promote(changeTo(rig_, next_, last));
-    EXPECT_TRUE(rig_.driver()->rollback(third).complete);
-    EXPECT_TRUE(fs::is_directory(rig_.target() / "shared/var/uploads"));
-}
-
 TEST_F(ReleaseDirectory, ATargetInTheProjectOrAroundItIsRefused) {
     for (const char* path : {".", "deploy", "..", "/"}) {
         rig_.setText("path", path);
         EXPECT_NE(whyNot([&] { rig_.driver(); }).find("lie in each other"), std::string::npos) << path;
     }
+}
+
+TEST_F(ReleaseDirectory, ACurrentThatSomebodySwitchedIsSaidBeforeGoingBack) {
+    const TargetLock lock = rig_.lock();
+    promote(seeded(tree_));
+    const Checkpoint checkpoint = promote(changeTo(rig_, tree_, next_));
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+    const fs::path ours = fs::read_symlink(rig_.target() / "current");
+    fs::remove(rig_.target() / "current");
+    fs::create_symlink("elsewhere", rig_.target() / "current");
+    const auto found = rig_.driver()->obstruction(checkpoint);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->code, ErrorCode::kNotAllowed);
+    EXPECT_NE(found->reason.find("switched it to 'elsewhere'"), std::string::npos) << found->reason;
+    fs::remove(rig_.target() / "current");
+    fs::create_symlink(ours, rig_.target() / "current");
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint)) << "it is back";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "store/model/error.h"
 #include "tests/stages/drivers/driver_rig.h"
 #include "tests/support/case.h"
+#include "tests/support/error_of.h"
 
 namespace gradus::test {
 namespace {
@@ -127,6 +128,24 @@ TEST_F(TargetLocks, HoldsThroughTheRewritingOfTheClaim) {
     const TargetLock lock = take(claim_);
     EXPECT_EQ(TargetLock::claimOf(target_.marker)->promotion, 5);
     EXPECT_THROW(take(claim_), Error);
+}
+
+TEST_F(TargetLocks, AWayBackWritesNothingWhereTheClaimIsOurs) {
+    GRADUS_CASES("I3");
+    take(claim_);
+    claim_.promotion = 0;
+    WatchedOperations full([](std::size_t, std::string_view, std::string_view) { return ENOSPC; });
+    const TargetLock lock = TargetLock::take(target_, claim_, full, {.patience = Milliseconds(0), .isWayBack = true});
+    EXPECT_EQ(TargetLock::claimOf(target_.marker)->promotion, 3) << "the last that came in";
+    EXPECT_THROW(take(claim_), Error) << "it is held all the same";
+}
+
+TEST_F(TargetLocks, AWayBackIsRefusedWhereTheClaimIsAnothers) {
+    GRADUS_CASES("I3");
+    take(claim_);
+    claim_.store = "store-2";
+    const TargetLock::Options back{.patience = Milliseconds(0), .isWayBack = true};
+    EXPECT_EQ(errorOf([&] { TargetLock::take(target_, claim_, files_, back); }).code(), ErrorCode::kNotAllowed);
 }
 
 TEST_F(TargetLocks, AChangedMarkerIsNotBelieved) {

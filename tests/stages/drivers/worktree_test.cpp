@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "store/model/error.h"
@@ -93,6 +94,58 @@ TEST_F(WorktreeStage, RefusesToDeleteWhatSomebodyHasMadeMeanwhile) {
     next_.erase("src");
     write(project() / "src/untracked", "mine\n");
     expectRefused("'src': the directory is not empty");
+}
+
+TEST_F(WorktreeStage, SaysWhatItCannotTakeBackAnyMore) {
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    EXPECT_TRUE(rig_.driver()->lost(checkpoint).empty());
+    const fs::path undo = rig_.objects().pathOf(checkpoint.objects.front());
+    fs::rename(undo, rig_.base() / "undo");
+    EXPECT_EQ(rig_.driver()->lost(checkpoint),
+              std::vector<std::string>{"the copy of what it replaced is not kept any more"});
+    fs::rename(rig_.base() / "undo", undo);
+    rig_.driver()->tidy({});
+    EXPECT_EQ(rig_.driver()->lost(checkpoint),
+              std::vector<std::string>{"the journal of what it wrote is not kept any more"});
+}
+
+TEST_F(WorktreeStage, WhatStandsInTheWayIsSaidBeforeGoingBack) {
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+    fs::rename(project() / "src", rig_.base() / "moved");
+    fs::create_symlink(rig_.base() / "moved", project() / "src");
+    const auto found = rig_.driver()->obstruction(checkpoint);
+    ASSERT_TRUE(found);
+    EXPECT_NE(found->reason.find("'src/a'"), std::string::npos) << found->reason;
+    EXPECT_NE(found->reason.find("symbolic link"), std::string::npos) << found->reason;
+    fs::remove(project() / "src");
+    fs::rename(rig_.base() / "moved", project() / "src");
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+}
+
+// What a person takes as it is stays so: nothing of the way back that got stuck is gone on with later.
+TEST_F(WorktreeStage, AdoptingEndsAWayBackThatWasCutOff) {
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    fs::rename(project() / "src", rig_.base() / "moved");
+    fs::create_symlink(rig_.base() / "moved", project() / "src");
+    ASSERT_FALSE(rig_.driver()->rollback(checkpoint).complete);
+    fs::remove(project() / "src");
+    fs::rename(rig_.base() / "moved", project() / "src");
+    const auto isStaging = [](const auto& entry) {
+        return entry.path().filename().native().starts_with(".gradus-staging-");
+    };
+    const auto stagings = [&] { return std::ranges::count_if(fs::directory_iterator(project()), isStaging); };
+    rig_.driver()->adopt(StageDriver::Adopting::kLook);
+    const Digest adopted = rig_.driver()->adopt(StageDriver::Adopting::kTake).digest;
+    EXPECT_EQ(stagings(), 0);
+    EXPECT_EQ(read(project() / "src/a"), "uno\n");
+    rig_.driver()->tidy({});
+    EXPECT_EQ(read(project() / "src/a"), "uno\n");
+    EXPECT_EQ(rig_.driver()->held()->digest, adopted);
 }
 
 class WorktreeStageReplaced : public WorktreeStage {
