@@ -44,10 +44,31 @@ void rulesTrusted(Sql& sql, const Event& event) {
         required(event.actor, event, "actor"), event.seq);
 }
 
+/// What a machine made in a sandbox was made for whoever hands it in, or for whom that one acts.
+std::int64_t insertWorkers(Sql& sql, const Event& event, std::int64_t number) {
+    return sql.run(
+        "insert into maker (change, revision, actor, sponsor, seq) "
+        "select ?1, ?2, w.actor, case when w.actor = ?3 then ?4 when a.kind = 'person' then null "
+        "when (select b.kind from actor b where b.id = ?3) = 'person' then ?3 else ?4 end, ?5 "
+        "from sandbox_worker w join actor a on a.id = w.actor where w.sandbox = ?6",
+        event.change, number, event.actor, event.fields.optionalNumber("sponsor"), event.seq,
+        event.fields.number("sandbox"));
+}
+
+void insertMakers(Sql& sql, const Event& event, std::int64_t number) {
+    const bool isSamePatch = sql.number("select 1 from revision where change = ? and number = ? and patch = ?",
+                                        event.change, number - 1, event.fields.digest("patch"))
+                                 .has_value();
+    if (isSamePatch || (event.fields.optionalNumber("sandbox") && insertWorkers(sql, event, number) > 0)) return;
+    sql.run("insert into maker (change, revision, actor, sponsor, seq) values (?, ?, ?, ?, ?)", event.change, number,
+            required(event.actor, event, "actor"), event.fields.optionalNumber("sponsor"), event.seq);
+}
+
 void insertRevision(Sql& sql, const Event& event, std::int64_t number) {
     sql.run("insert into revision (change, number, change_set, base, patch, seq) values (?, ?, ?, ?, ?, ?)",
             required(event.change, event, "change"), number, event.fields.digest("change-set"),
             event.fields.digest("base"), event.fields.digest("patch"), event.seq);
+    insertMakers(sql, event, number);
 }
 
 void changeSubmitted(Sql& sql, const Event& event) {

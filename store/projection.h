@@ -18,10 +18,10 @@ void project(Sql& sql, const Event& event);
 void replay(Sql& log, Sql& state, std::int64_t from, std::int64_t to, std::int64_t* reached = nullptr);
 
 /// The tables that replay() writes, in an order in which they can be emptied.
-inline constexpr std::array<std::string_view, 25> kStateTables{
-    "step",  "watch",     "race",        "gate_override", "halt",         "veto",          "stage_pin",
-    "hold",  "approval",  "target",      "stage_state",   "check_result", "execution",     "snapshot",
-    "layer", "sandbox",   "promotion",   "revision",      "change",       "trusted_rules", "project",
-    "actor", "redaction", "event_index", "clock_step"};
+inline constexpr std::array<std::string_view, 27> kStateTables{
+    "step",          "watch",          "race",   "gate_override", "halt",        "veto",         "stage_pin",
+    "hold",          "approval",       "target", "stage_state",   "maker",       "check_result", "execution",
+    "snapshot",      "sandbox_worker", "layer",  "sandbox",       "promotion",   "revision",     "change",
+    "trusted_rules", "project",        "actor",  "redaction",     "event_index", "clock_step"};
 
 }  // namespace gradus

@@ -272,17 +272,14 @@ std::vector<Promotion> Records::leftBelow(std::int64_t project) const {
 
 std::vector<Time> Records::spentByMachines(std::int64_t project, const std::string& stage, Spent what, Time since,
                                            std::int64_t most) const {
-    // Who only merged a change made none of it: such a revision has the patch of the one before.
     auto rows = sql()(
         "select m.moved_at from promotion m indexed by promotion_by_end join promotion o on o.id = coalesce(m.undoes, "
         "m.id) "
         "where m.project = ?1 and m.stage = ?2 and m.finished = 1 and m.moved_at > ?3 "
         "and (case when ?4 then m.state = 'promoted' and m.undoes is null "
         "else m.state = 'rolled-back' or (m.state = 'promoted' and m.undoes is not null) end) "
-        "and (exists (select 1 from revision r join event e on e.seq = r.seq left join actor a on a.id = e.actor "
-        "where r.change = o.change and r.number <= o.revision and a.kind is not 'person' "
-        "and (r.number = 1 or r.patch <> "
-        "(select b.patch from revision b where b.change = r.change and b.number = r.number - 1))) "
+        "and (exists (select 1 from maker k join actor a on a.id = k.actor "
+        "where k.change = o.change and k.revision <= o.revision and a.kind <> 'person') "
         "or not exists (select 1 from event e join actor a on a.id = coalesce(json_extract(e.body, '$.for'), e.actor) "
         "where e.seq = o.seq and a.kind = 'person')) "
         "order by m.moved_at desc limit ?5",
@@ -390,11 +387,13 @@ std::vector<Digest> Records::outputs() const {
     return out;
 }
 
+std::int64_t Records::newestEvent() const { return sql().number("select max(seq) from event").value_or(0); }
+
 StoreCounts Records::counts() const {
     // Every id is dense by construction, so the largest is the count; counting rows would read whole tables.
     const auto largest = [&](std::string_view statement) { return sql().number(statement).value_or(0); };
     StoreCounts counts;
-    counts.events = largest("select max(seq) from event");
+    counts.events = newestEvent();
     counts.redactions = largest("select count(*) from redaction");
     counts.projects = largest("select max(id) from project");
     counts.changes = largest("select max(id) from change");

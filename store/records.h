@@ -106,6 +106,8 @@ class Records {
     WatchRecords watches() const { return WatchRecords(*sql_); }
     StepRecords steps() const { return StepRecords(*sql_); }
 
+    /// The number of the newest event; 0: there is none.
+    std::int64_t newestEvent() const;
     StoreCounts counts() const;
     /// Every object that a row names, and the rules that were ever trusted. Objects named inside those objects are the
     /// caller's to follow.

@@ -37,6 +37,13 @@ void freeze(Sql& sql, const Event& event) {
     moveTo(sql, event, next);
 }
 
+/// Of a transient one there is no need to remember it: most of them come and go.
+void addWorker(Sql& sql, const Event& event) {
+    if (event.actor)
+        sql.run("insert or ignore into sandbox_worker select id, ? from sandbox where id = ? and kind = 'kept'",
+                event.actor, sandboxOf(event));
+}
+
 }  // namespace
 
 void projectSandboxCreated(Sql& sql, const Event& event) {
@@ -52,6 +59,9 @@ void projectSandboxCreated(Sql& sql, const Event& event) {
         kept ? std::optional(event.seq) : std::nullopt, event.seq,
         event.fields.optionalText("scope") == "system" ? 1 : 0);
     insertLayer(sql, event, event.fields.number("layer"), event.fields.optionalNumber("below"));
+    if (const auto from = event.fields.optionalNumber("forked-from"))
+        sql.run("insert into sandbox_worker select ?, actor from sandbox_worker where sandbox = ?", sandboxOf(event),
+                *from);
 }
 
 void projectSandboxKept(Sql& sql, const Event& event) {
@@ -59,6 +69,8 @@ void projectSandboxKept(Sql& sql, const Event& event) {
                       "where id = ? and kind = 'transient' and ended is null",
                       event.fields.number("lifetime-ms"), toMillis(event.at), event.seq, sandboxOf(event)),
               event, "gone");
+    // A transient one is used by whoever made it, and by nobody else.
+    sql.run("insert or ignore into sandbox_worker select id, actor from sandbox where id = ?", sandboxOf(event));
 }
 
 void projectSandboxSnapshotted(Sql& sql, const Event& event) {
@@ -84,6 +96,7 @@ void projectSandboxSquashed(Sql& sql, const Event& event) {
 }
 
 void projectSandboxWritten(Sql& sql, const Event& event) {
+    addWorker(sql, event);
     sql.run("update layer set used = 1 where used = 0 and id = (select layer from sandbox where id = ?)",
             sandboxOf(event));
     demandOne(
@@ -110,6 +123,7 @@ void projectExecutionStarted(Sql& sql, const Event& event) {
         "values (?, ?, 'running', ?, ?, '', ?, 0, 0, 0, ?, 0, 0, '', ?, ?)",
         event.fields.number("execution"), sandboxOf(event), event.fields.text("owner"), event.fields.text("backend"),
         event.fields.text("without"), toMillis(event.at), event.fields.optionalText("network"), event.seq);
+    if (!event.fields.optionalNumber("reads")) addWorker(sql, event);
     sql.run("update layer set used = 1 where used = 0 and id = (select layer from sandbox where id = ?)",
             sandboxOf(event));
     demandOne(

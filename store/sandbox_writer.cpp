@@ -160,6 +160,7 @@ std::int64_t SandboxWriter::start(const ExecutionDraft& wanted) {
         .set("without", formatGuarantees(wanted.without))
         .set("owner", formatOwner(wanted.owner))
         .set("network", nameOf(kExecutionNetworks, wanted.network));
+    if (wanted.reads) draft.fields.set("reads", 1);
     nlohmann::json words{{"arguments", wanted.arguments}, {"directory", wanted.directory.native()}};
     if (!wanted.destinations.empty()) words["network"] = wanted.destinations;
     draft.payload = payload(words);

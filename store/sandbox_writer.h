@@ -33,6 +33,7 @@ struct ExecutionDraft {
     std::filesystem::path directory;
     ExecutionNetwork network = ExecutionNetwork::kNone;
     std::vector<std::string> destinations{};  ///< by name: what may be reached
+    bool reads = false;                       ///< the program itself looks something up: it is nobody's work
 };
 
 /// Throws Error(kUsage) for a name that a living sandbox has.

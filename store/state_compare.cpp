@@ -22,11 +22,12 @@ constexpr std::array kTables{
     TableQuery{"trusted_rules", "select project, rules, files, actor, seq from trusted_rules order by project"},
     TableQuery{"change", "select id, project, actor, sponsor, revision, seq from change order by id"},
     TableQuery{"revision", "select change, number, change_set, base, patch, seq from revision order by change, number"},
+    TableQuery{"maker", "select change, revision, actor, sponsor, seq from maker order by change, revision, actor"},
     TableQuery{
         "promotion",
         "select id, project, change, revision, stage, state, finished, cause, rules, undoes, opened_at, moved_at, "
-        "target, checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps, seq "
-        "from promotion order by id"},
+        "target, checkpoint, tree, previous, previous_tree, base, evidence, opened_boot, opened_uptime, steps, "
+        "goal, place, paths, seq from promotion order by id"},
     TableQuery{"check_result",
                "select seq, promotion, name, verdict, evidence, exit_code, wall_ms, log, phase, execution, asked, "
                "definition, reused, outputs, built_of, seq from check_result order by seq"},
@@ -59,6 +60,9 @@ constexpr std::array kTables{
                "select id, project, actor, kind, ended, base, since_s, since_ns, layer, forked_from, owner, "
                "lifetime_ms, created_at, used_at, ended_at, change_set, name_seq, seq from sandbox order by id"},
     TableQuery{"layer", "select id, below, sandbox, frozen, used, seq from layer order by id"},
+    TableQuery{"sandbox_worker",
+               "select w.sandbox, w.actor, s.seq from sandbox_worker w join sandbox s on s.id = w.sandbox "
+               "order by w.sandbox, w.actor"},
     TableQuery{"snapshot", "select id, sandbox, layer, taken_at, removed, seq from snapshot order by id"},
     TableQuery{"execution",
                "select id, sandbox, state, owner, backend, guarantees, without, verdict, exit_code, signal, stdout, "

@@ -72,14 +72,14 @@ std::vector<Approval> WordRecords::approvals(std::int64_t change, const std::str
 
 std::vector<Hold> WordRecords::holds(std::int64_t project) const {
     auto rows = (*sql_)(
-        "select h.stage, h.change, h.only_machines, h.promotion, h.ends_at, p.text, h.patch, h.actor, h.held_at "
+        "select h.stage, h.change, h.only_machines, h.promotion, h.ends_at, p.text, h.patch, h.actor, h.held_at, h.seq "
         "from hold h left join payload p on p.seq = h.seq where h.project = ? order by h.seq",
         project);
     std::vector<Hold> out;
     while (rows.step())
         out.push_back({project, rows.optionalText(0), rows.optionalNumber(1), rows.number(2) != 0,
                        rows.optionalNumber(3), optionalTime(rows, 4), reasonIn(rows.optionalText(5)),
-                       rows.optionalDigest(6), rows.number(7), fromMillis(rows.number(8))});
+                       rows.optionalDigest(6), rows.number(7), fromMillis(rows.number(8)), rows.number(9)});
     return out;
 }
 
@@ -129,14 +129,10 @@ std::vector<GateOverride> WordRecords::overrides(std::int64_t promotion) const {
 }
 
 std::vector<RevisionMaker> WordRecords::makers(std::int64_t change) const {
-    auto rows = (*sql_)(
-        "select e.actor, json_extract(e.body, '$.sponsor') from revision r join event e on e.seq = r.seq "
-        "where r.change = ?1 and (r.number = 1 or r.patch <> "
-        "(select b.patch from revision b where b.change = ?1 and b.number = r.number - 1)) order by r.number",
-        change);
+    auto rows = (*sql_)("select actor, sponsor from maker where change = ? order by revision, actor", change);
     std::vector<RevisionMaker> out;
     while (rows.step()) {
-        const RevisionMaker maker{rows.optionalNumber(0).value_or(0), rows.optionalNumber(1)};
+        const RevisionMaker maker{rows.number(0), rows.optionalNumber(1)};
         if (std::find(out.begin(), out.end(), maker) == out.end()) out.push_back(maker);
     }
     return out;

@@ -25,7 +25,8 @@ class WordRecords {
     /// The oldest, of this project or of every one.
     std::optional<Halt> halt(std::int64_t project) const;
     std::vector<GateOverride> overrides(std::int64_t promotion) const;
-    /// Everyone whose patch the change is or was. Who only put the same patch onto other ground is not among them.
+    /// Everyone whose patch the change is or was: who worked in the sandbox that it came from, else who handed it in.
+    /// Who only put the same patch onto other ground is not among them.
     std::vector<RevisionMaker> makers(std::int64_t change) const;
 
   private:

@@ -23,7 +23,7 @@ EventFields submissionFields(const Submission& submission) {
     EventFields fields;
     fields.set("change-set", submission.changeSet).set("base", submission.base).set("patch", submission.patch);
     if (submission.fromWorkTree) fields.set("from", "worktree");
-    fields.setIfPresent("sponsor", submission.sponsor);
+    fields.setIfPresent("sponsor", submission.sponsor).setIfPresent("sandbox", submission.sandbox);
     return fields;
 }
 

@@ -50,13 +50,6 @@ void requireUnobstructed(const StageDriver& target, const Objects& objects, cons
 /// Who takes the target of a stage; for no promotion yet.
 TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, const std::string& stage);
 
-/// Whether the policy leaves it to a person to take back what an after check said no to (`rollback = "manual"`).
-bool isTakenBackByHand(const Stage& stage);
-/// The after check that said no to it, on record.
-std::optional<std::string> saidNo(const Records& records, const Promotion& promotion);
-/// The same for one that stands there, said no to, until a person takes it back: no process was lost over it.
-std::optional<std::string> leftToAPerson(const Records& records, const Stage* stage, const Promotion& promotion);
-
 /// Whoever holds an flock on this file drives the promotion.
 std::filesystem::path drivingLock(const StateDirectory& state, std::int64_t promotion);
 
@@ -260,6 +253,7 @@ class Drive {
     std::optional<Actor> promoter_;
     std::optional<std::string> goal_;
     std::int64_t known_ = 0;             ///< the newest promotion of the change when this one was begun
+    std::int64_t begun_ = 0;             ///< the newest event then: a clock may go back, these only grow
     bool entering_ = false;              ///< rather than taking something back: it has a place in the queue
     std::optional<Promotion> replaced_;  ///< waits, and ends with the commit that opens what takes its place
     std::optional<SandboxLock> replacedLock_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "pipeline/engine/by_hand.h"
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/ground.h"
 #include "store/model/error.h"
@@ -34,8 +35,6 @@ std::string insisted(const std::string& reason, const UndoWish& wish) {
 }
 
 }  // namespace
-
-bool isTakenBackByHand(const Stage& stage) { return stage.policy.settings.text("rollback") == "manual"; }
 
 void Drive::verify(const Checkpoint& checkpoint) {
     const bool looks = std::any_of(stage_.checks.begin(), stage_.checks.end(), [&](const std::string& name) {
@@ -285,21 +284,6 @@ bool Drive::isLeftToAPerson() {
     if (!no) return false;
     report_.reason = fmt::format("{} said no; the policy leaves it to a person", *no);
     return true;
-}
-
-std::optional<std::string> saidNo(const Records& records, const Promotion& promotion) {
-    const auto results = records.checkResults(promotion.id);
-    const auto no = std::ranges::find_if(results, [](const CheckResult& result) {
-        return result.phase == CheckPhase::kAfter && result.verdict == Cause::kFailed;
-    });
-    return no == results.end() ? std::nullopt : std::optional(no->check);
-}
-
-std::optional<std::string> leftToAPerson(const Records& records, const Stage* stage, const Promotion& promotion) {
-    const bool isLookedAt =
-        promotion.state == PromotionState::kVerifying || promotion.state == PromotionState::kSoaking;
-    if (stage == nullptr || !isLookedAt || promotion.undoes || !isTakenBackByHand(*stage)) return std::nullopt;
-    return saidNo(records, promotion);
 }
 
 }  // namespace gradus

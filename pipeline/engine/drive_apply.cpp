@@ -131,7 +131,7 @@ std::optional<Drive::Step> Drive::overtaken(const Footing& footing) const {
     const Records& records = parts_.store.records();
     for (const Hold& hold : records.words().holds(project_.id))
         if (hold.onlyMachines && !hold.promotion && hold.change == footing.change.id && hold.stage == stage_.name &&
-            hold.at >= report_.promotion.openedAt)
+            hold.seq > begun_)
             return Step{.to = State::kRejected,
                         .cause = Cause::kCancelled,
                         .reason = fmt::format("{} said no{}", records.actor(hold.by).value_or(Actor{}).name,

@@ -64,6 +64,7 @@ std::string conflictText(const std::vector<Conflict>& conflicts) {
 StageReport Drive::climbUp(std::int64_t change) {
     entering_ = true;
     for (const Promotion& earlier : parts_.store.records().promotionsOf(change)) known_ = earlier.id;
+    begun_ = parts_.store.records().newestEvent();
     if (isClosed(change)) return report_;
     for (rounds_ = 0; rounds_ < kMostRounds; ++rounds_) {
         checked_.reset();

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "pipeline/engine/by_hand.h"
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/watcher.h"
 #include "policies/language/duration.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "pipeline/engine/by_hand.h"
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
 #include "pipeline/engine/ground.h"

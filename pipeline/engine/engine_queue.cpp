@@ -19,15 +19,6 @@ bool waitsForItsTurn(const StageReport& report) {
 
 }  // namespace
 
-bool areOutdated(const EngineProject& project, const Records& records) {
-    const auto now = records.trustedRules(project.id);
-    return now && project.trusted != now->files;
-}
-
-bool hasTarget(const EngineParts& parts, const Stage& stage) {
-    return !parts.driver(stage, {})->identity().marker.empty();
-}
-
 std::vector<Promotion> Engine::expire() {
     std::vector<Promotion> ended;
     const Moment now = parts_.clock.moment();

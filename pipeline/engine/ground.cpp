@@ -64,6 +64,15 @@ EarlierStates statesFor(const std::vector<MergeConflict>& conflicts, EarlierStat
 
 }  // namespace
 
+bool areOutdated(const EngineProject& project, const Records& records) {
+    const auto now = records.trustedRules(project.id);
+    return now && project.trusted != now->files;
+}
+
+bool hasTarget(const EngineParts& parts, const Stage& stage) {
+    return !parts.driver(stage, {})->identity().marker.empty();
+}
+
 bool isWhatStands(const Records& records, const StageState& holds, std::int64_t promotion) {
     if (!holds.stuck) return holds.promotion == promotion;
     const auto stuck = records.promotion(*holds.stuck);

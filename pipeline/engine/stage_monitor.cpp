@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pipeline/engine/by_hand.h"
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/step_words.h"
 #include "pipeline/engine/way_back.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "pipeline/engine/drive.h"
+#include "pipeline/engine/by_hand.h"
 #include "pipeline/engine/queue.h"
 #include "pipeline/engine/verified.h"
 #include "pipeline/service/engine_room.h"

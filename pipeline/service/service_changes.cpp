@@ -165,9 +165,10 @@ BaseFingerprint Service::baseNow(const fs::path& root) const {
 // Inside, where what a stranger's repository makes of git harms nobody. Without an answer there are no words.
 void Service::describeByCommit(FoundChange& found, const SandboxRecord& sandbox, const fs::path& project) {
     const std::string since = found.base.commit.empty() ? "HEAD" : found.base.commit + "..HEAD";
-    const ExecutionReport told = sandboxes().exec(
-        sandbox.id,
-        confined(project, {.command = {"git", "log", "-1", "--no-show-signature", "--format=%an <%ae>%n%B", since}}));
+    CommandRequest request =
+        confined(project, {.command = {"git", "log", "-1", "--no-show-signature", "--format=%an <%ae>%n%B", since}});
+    request.reads = true;
+    const ExecutionReport told = sandboxes().exec(sandbox.id, request);
     if (!told.execution.success() || told.out.truncated) return;
     std::string text = told.out.text();
     found.author = text.substr(0, text.find('\n'));
@@ -184,7 +185,7 @@ FoundChange Service::changeOfSandbox(const fs::path& directory, const std::strin
     const SandboxView view = sandboxes().view(record.id);
     Objects store = objects();
     Harvest harvest = sandboxes().diff(record.id, {.withIgnored = withIgnored, .keep = &store});
-    FoundChange found;
+    FoundChange found{.sandbox = record.id};
     fs::path base = view.project;
     if (record.commit) {
         base = materialise(view.project, *record.commit, state().root / "commits").tree;
@@ -258,7 +259,8 @@ SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const
                           .sponsor = std::nullopt,
                           .message = found.message,
                           .author = firstInvalidUtf8(found.author) ? "" : found.author,
-                          .fromWorkTree = request.source.worktree};
+                          .fromWorkTree = request.source.worktree,
+                          .sandbox = found.sandbox};
     std::int64_t id = 0;
     record([&](Writer& writer) {
         const ActorId by = writer.actor(caller());

@@ -24,27 +24,6 @@ name = "project"
 stages = ["local"]
 )";
 
-/// What opens and closes gates without moving what waits at them.
-constexpr std::array kWords{EventKind::kApprovalGiven,  EventKind::kApprovalWithdrawn, EventKind::kChangeHeld,
-                            EventKind::kChangeReleased, EventKind::kStageHeld,         EventKind::kStageReleased,
-                            EventKind::kStagePinned,    EventKind::kStageUnpinned,     EventKind::kChangeVetoed,
-                            EventKind::kVetoLifted,     EventKind::kStageAdopted};
-
-/// Whether somebody said something since it was moved that may concern it, or another one moved in its stage.
-bool isOtherwiseSince(Sql& sql, const Promotion& promotion) {
-    const auto moves = queryEvents(sql, {.since = promotion.movedAt,
-                                         .kind = EventKind::kPromotionMoved,
-                                         .stage = promotion.stage,
-                                         .project = promotion.project,
-                                         .limit = 5});
-    if (std::ranges::any_of(moves, [&](const Event& event) { return event.promotion != promotion.id; })) return true;
-    const auto isSaid = [&](EventKind kind, std::optional<std::int64_t> project) {
-        return !queryEvents(sql, {.since = promotion.movedAt, .kind = kind, .project = project, .limit = 1}).empty();
-    };
-    return std::any_of(kWords.begin(), kWords.end(), [&](EventKind kind) { return isSaid(kind, promotion.project); }) ||
-           isSaid(EventKind::kWorkHalted, std::nullopt) || isSaid(EventKind::kWorkResumed, std::nullopt);
-}
-
 /// The stage is closed by this one, or by another attempt to take back the same.
 bool isOfOneWayBack(const Records& records, const std::optional<std::int64_t>& closing, const Promotion& stuck) {
     const auto other = closing ? records.promotion(*closing) : std::nullopt;
@@ -274,7 +253,7 @@ PromotionStory Service::story(std::int64_t id) {
 
 std::string Service::reasonNow(const fs::path& directory, const Promotion& promotion) {
     std::string recorded = existing().records().lastReason(promotion.id).value_or("");
-    if (promotion.state != PromotionState::kWaiting || !isOtherwiseSince(existing().sql(), promotion)) return recorded;
+    if (promotion.state != PromotionState::kWaiting) return recorded;
     try {
         const std::string now = closedGates(engine(directory).standing(promotion.change, promotion.stage).gates).reason;
         return now.empty() ? "nothing keeps it any more" : now;

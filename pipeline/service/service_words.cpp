@@ -37,9 +37,10 @@ std::string wordsFor(const Hold& hold) {
 }
 
 /// Names the hold that may be meant.
-[[noreturn]] void throwNotHeld(const std::vector<Hold>& holds, const Spoken& what) {
+[[noreturn]] void throwNotHeld(const std::vector<Hold>& holds, const Spoken& what, Time now) {
     std::string hint = "`gradus status` shows what is held";
     for (const Hold& hold : holds) {
+        if (hold.until && *hold.until <= now) continue;
         const bool sameChange = hold.change && hold.change == idOf(what);
         const bool sameStage = hold.stage && hold.stage == what.stage;
         if (sameChange || sameStage)
@@ -133,7 +134,7 @@ std::optional<Time> Service::unhold(const fs::path& directory, const Spoken& wha
     const auto holds = writing().records().words().holds(project);
     const auto found = std::ranges::find_if(
         holds, [&](const Hold& hold) { return hold.stage == what.stage && hold.change == idOf(what); });
-    if (found == holds.end()) throwNotHeld(holds, what);
+    if (found == holds.end()) throwNotHeld(holds, what, around_.clock.now());
     if (found->until && *found->until <= around_.clock.now()) return found->until;
     if (!onlyTry) say([&](WordWriter& words) { words.release(project, idOf(what), what.stage); });
     return std::nullopt;

@@ -17,11 +17,12 @@ namespace gradus {
 struct FoundChange {
     ChangeSet changes;
     BaseFingerprint base;
-    std::string title;                ///< as the source has it; empty where it has none
-    std::string message;              ///< what follows the title
-    std::string author;               ///< of a commit: "Name <mail>"
-    std::vector<std::string> notes;   ///< what was left alone
-    std::vector<std::string> faults;  ///< why there is no change: each with its place; safe to show
+    std::string title;                      ///< as the source has it; empty where it has none
+    std::string message;                    ///< what follows the title
+    std::string author;                     ///< of a commit: "Name <mail>"
+    std::vector<std::string> notes;         ///< what was left alone
+    std::vector<std::string> faults;        ///< why there is no change: each with its place; safe to show
+    std::optional<std::int64_t> sandbox{};  ///< that it was made in
 };
 
 /// From the tree of one commit to that of another, below `prefix`. Without `from`: from nothing. Title and message are

@@ -166,7 +166,8 @@ ExecutionDraft draftOf(const Confiner& confiner, const ProcessIdentity& me, cons
             request.arguments,
             plan.directory,
             networkOf(request),
-            destinationsOf(request)};
+            destinationsOf(request),
+            request.reads};
 }
 
 Parts partsOf(const ClonePlan& plan, const ServicesAround& services) {

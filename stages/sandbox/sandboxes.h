@@ -52,6 +52,7 @@ struct CommandRequest {
     std::vector<ServiceRequest> services;
     /// How long the sandbox of a command over a resulting tree is kept if it fails; not at all by default.
     Milliseconds keepFailed{0};
+    bool reads = false;  ///< as ExecutionDraft has it
 };
 
 /// What becomes of a transient sandbox once its command has ended.

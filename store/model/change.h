@@ -23,6 +23,8 @@ struct Submission {
     std::string message{};           ///< what follows the title
     std::string author{};            ///< of the commit that it was: "Name <mail>"
     bool fromWorkTree = false;       ///< all that differed there from the commit that it was made on
+    /// That it was made in, by whoever worked there; nothing: whoever hands it in made it.
+    std::optional<std::int64_t> sandbox{};
 };
 
 /// A change as remembered: its lineage is its revisions, of which this names the latest.

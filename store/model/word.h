@@ -45,6 +45,7 @@ struct Hold {
     std::optional<Digest> patch;  ///< of the change
     ActorId by = 0;
     Time at{};
+    std::int64_t seq = 0;
 };
 
 /// A stage that shall keep one change.

@@ -351,7 +351,8 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
     });
     const std::int64_t seq = store.records().counts().events;
     store.sql().script(
-        "pragma foreign_keys = off; alter table promotion drop column paths; drop index promotion_by_end; drop index "
+        "pragma foreign_keys = off; drop table maker; drop table sandbox_worker; "
+        "alter table promotion drop column paths; drop index promotion_by_end; drop index "
         "promotion_line; drop index "
         "promotion_active; "
         "alter table promotion drop column place; alter table promotion drop column goal; alter table "

@@ -24,6 +24,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutant{"plan_unchecked", "TreeWriterConflict.WritesNothingWhenOneOfManyDoesNotFit"},
                     Mutant{"swap_unchecked", "TreeWriterConflict.GivesBackAnEditMadeBetweenTheLookAndTheSwap"},
                     Mutant{"undo_unchecked", "TreeWriterConflict.UndoKeepsAndListsWhatWasEditedSince"},
+                    Mutant{"mode_given_up", "TreeWriterConflict.UndoIsNotOverWhileTheModeOfADirectoryIsOutOfReach"},
                     Mutant{"link_followed", "TreeWriterConflict.NeverWritesThroughALink"}),
     nameOfMutant);
 
