@@ -298,7 +298,8 @@ TEST_F(StageRecords, HowFarAPromotionIsWantedIsKept) {
 TEST_F(StageRecords, WhatWaitedBeforeGoalsWereKeptHasNone) {
     const std::int64_t id = open();
     store.sql().script(
-        "alter table promotion drop column paths; drop index promotion_by_end; drop index promotion_line; drop index "
+        "drop table maker; drop table sandbox_worker; alter table promotion drop column paths; drop index "
+        "promotion_by_end; drop index promotion_line; drop index "
         "promotion_active; alter table promotion "
         "drop "
         "column place; alter table promotion drop column goal; pragma user_version = 13");
