@@ -29,8 +29,8 @@ std::string wayOut(const StageReport& report) {
     if (!report.irreversible.empty())
         return fmt::format(
             "stage {0} is closed, and what step {1} did cannot be undone: `gradus rollback {2} --insist REASON` takes "
-            "the "
-            "rest back; or put its target right by hand, then `gradus adopt {0}`",
+            "the rest back; or `gradus adopt {0}` takes what is there, put right by hand or not, for what it holds: "
+            "then bring a change that mends it",
             report.promotion.stage, *report.irreversible.begin(), id);
     return fmt::format(
         "stage {0} is closed. Once the cause is gone, `gradus rollback {1}` tries again; or put its target right by "
@@ -94,10 +94,17 @@ const MergeConflict* withoutOrigin(const StageReport& report) {
     return found == report.mergeConflicts.end() ? nullptr : &*found;
 }
 
+/// It fits; but what it was checked on was not there any more when it could have gone in.
+bool isOnlyLate(const StageReport& report) {
+    return report.promotion.state == PromotionState::kStale && report.conflicts.empty() &&
+           report.mergeConflicts.empty() && report.missing.empty() && report.apart.empty();
+}
+
 /// A merge helps where the stage holds another tree, and nowhere else.
 std::vector<std::string> nextAfterStale(const StageReport& report, bool isWorkTree) {
     const std::string id = promotionHandle(report.promotion.id);
     const std::string change = changeHandle(report.promotion.change);
+    if (isOnlyLate(report)) return {"gradus retry " + id, "gradus why " + id};
     if (!report.missing.empty()) return {bringMissing(report), "gradus retry " + id};
     if (isAny(report, {ConflictKind::kNotCommitted, ConflictKind::kFiltered}))
         return {"git status", "gradus retry " + id};
@@ -118,6 +125,7 @@ std::optional<std::string> wordThatOpens(const StageReport& report) {
     for (const GateAnswer& gate : report.gates ? report.gates->gates : std::vector<GateAnswer>{}) {
         if (!isWaitedFor(gate)) continue;
         if (gate.gate == Gate::kHalt) return gate.everywhere ? "gradus resume --everywhere" : "gradus resume";
+        if (gate.gate == Gate::kQuarantine) return "gradus adopt " + report.promotion.stage;
         if (gate.gate == Gate::kVeto) return "gradus unveto " + change;
         if (gate.gate == Gate::kPin) return "gradus unpin " + report.promotion.stage;
     }
@@ -177,6 +185,9 @@ std::optional<Problem> problemOf(const StageReport& report) {
     if (promotion.state == State::kStuck) problem.hint = wayOut(report);
     if (promotion.state == State::kRejected && isAny(report, {ConflictKind::kNoSpace}))
         problem.hint = fmt::format("free space there, then `gradus retry {}`", promotionHandle(promotion.id));
+    if (isOnlyLate(report))
+        problem.hint = fmt::format("nothing is wrong with it: `gradus retry {}` while less is going on in {}",
+                                   promotionHandle(promotion.id), promotion.stage);
     if (!report.apart.empty()) problem.hint = wayOfOtherTree(report);
     if (const MergeConflict* conflict = withoutOrigin(report))
         problem.hint =

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "pipeline/cli/climb_view.h"
+#include "pipeline/engine/step_words.h"
 #include "store/model/error.h"
+#include "store/model/handle.h"
 #include "store/model/utf8.h"
 
 namespace gradus {
@@ -32,6 +37,33 @@ std::string kindAndName(const Actor& actor) {
 std::string promoterText(const Engine& engine, std::int64_t promotion) {
     const auto actor = engine.promoterOf(promotion);
     return actor ? kindAndName(*actor) : "somebody";
+}
+
+std::string wayOutOf(const Engine& engine, std::int64_t stuck) {
+    const Promotion promotion = *engine.find(stuck);
+    try {
+        engine.requireTakeable(promotion);
+    } catch (const Error& e) {
+        if (!e.hint().empty()) return e.hint();
+    }
+    const std::string id = promotionHandle(stuck);
+    const std::string again = fmt::format("`gradus rollback {}` tries to take it back again", id);
+    const std::string byHand =
+        fmt::format("; or put its target right by hand, then `gradus adopt {}`", printable(promotion.stage));
+    // What was to be taken out is nothing that somebody wants in.
+    return (promotion.undoes ? again : fmt::format("{}, then `gradus retry {}` brings it in anew", again, id)) + byHand;
+}
+
+std::vector<std::string> nextAfter(const Engine& engine, const StageReport& report, bool isWorkTree,
+                                   const std::string& goal) {
+    std::vector<std::string> next = nextAfter(report, isWorkTree, goal);
+    const auto back = std::ranges::find(next, "gradus rollback " + report.promotion.stage);
+    if (back == next.end()) return next;
+    if (const auto command = wayBackOf(engine, report.promotion).command)
+        *back = *command;
+    else
+        next.erase(back);
+    return next;
 }
 
 Result interruptedOr(Result result, const Interrupt& interrupt) {

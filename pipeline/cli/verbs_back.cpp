@@ -85,7 +85,7 @@ std::optional<Result> faultOf(Engine& engine, const Promotion& promotion, ClimbV
         view.clear();
         return Result{.exit = faceOf(one.fault->code()).exit,
                       .data = stageReportJson(one.report),
-                      .next = nextAfter(one.report),
+                      .next = nextAfter(engine, one.report),
                       .problem = problemOf(one.report)};
     }
     return std::nullopt;

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/verbs.h"
+#include "pipeline/engine/step_words.h"
 #include "policies/language/duration.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -37,36 +40,50 @@ Json monitoredJson(const Monitored& one) {
             {"note", one.note}};
 }
 
-std::string monitoredText(const Monitored& one) {
+/// It said no: left to a person, or taken back.
+bool isFailed(const Monitored& one, const MonitorReport& report) {
+    return one.isLeftToAPerson || std::ranges::any_of(report.takenBack, [&](const StageReport& back) {
+               return back.promotion.undoes == one.promotion.id;
+           });
+}
+
+/// For how long it was well. Of what failed, the note says that, with the time that it soaked.
+std::string standingText(const Monitored& one, bool isFailed) {
+    if (isFailed) return "failed";
+    return fmt::format("well for {}{}", seconds(one.watch.counted),
+                       one.watch.ended ? ", over" : fmt::format(", {} to go", seconds(one.left)));
+}
+
+std::string monitoredText(const Monitored& one, bool isFailed) {
     std::string text =
-        fmt::format("{} ({}) in {}: well for {}{}", promotionHandle(one.promotion.id),
-                    changeHandle(one.promotion.change), printable(one.promotion.stage), seconds(one.watch.counted),
-                    one.watch.ended ? ", over" : fmt::format(", {} to go", seconds(one.left)));
-    if (one.watch.gap > Milliseconds(0)) text += fmt::format("; not looked at for {}", seconds(one.watch.gap));
+        fmt::format("{} ({}) in {}: {}", promotionHandle(one.promotion.id), changeHandle(one.promotion.change),
+                    printable(one.promotion.stage), standingText(one, isFailed));
+    if (one.watch.gap >= std::chrono::seconds(1)) text += fmt::format("; not looked at for {}", seconds(one.watch.gap));
     if (!one.note.empty()) text += "; " + printable(one.note);
     return text + "\n";
 }
 
 /// As of a promotion that failed and stays: it waits for somebody who decides.
-void leaveToAPerson(const Monitored& one, Result& result) {
+void leaveToAPerson(const Monitored& one, const Engine& engine, Result& result) {
     const std::string id = promotionHandle(one.promotion.id);
     result.exit = Exit::kWaiting;
     Problem problem;
     problem.code = "failed";
     problem.message = fmt::format("{} failed in {} and is not taken back: {}", id, one.promotion.stage, one.note);
-    problem.hint =
-        fmt::format("`gradus rollback {}` takes it back; or put its surroundings right", one.promotion.stage);
+    const WayBack back = wayBackOf(engine, one.promotion);
+    problem.hint = back.hint;
     result.problem = problem;
-    result.next = {"gradus rollback " + one.promotion.stage, "gradus why " + id};
+    result.next = {"gradus why " + id};
+    if (back.command) result.next.insert(result.next.begin(), *back.command);
 }
 
-Result resultOf(const MonitorReport& report, const Context& context) {
+Result resultOf(const MonitorReport& report, const Engine& engine, const Context& context) {
     Result result;
     result.data = {{"monitored", Json::array()}, {"taken_back", Json::array()}};
     for (const Monitored& one : report.stages) {
         result.data["monitored"].push_back(monitoredJson(one));
-        result.text += monitoredText(one);
-        if (one.isLeftToAPerson) leaveToAPerson(one, result);
+        result.text += monitoredText(one, isFailed(one, report));
+        if (one.isLeftToAPerson) leaveToAPerson(one, engine, result);
     }
     if (report.stages.empty()) result.text = "nothing is monitored\n";
     for (const StageReport& back : report.takenBack) {
@@ -94,7 +111,7 @@ Result monitor(Service& service, Context& context) {
     Engine& engine = service.recovered(context.host.directory(), view.progress(), interrupt.token());
     const MonitorReport report = engine.monitor(wish, view.progress(), interrupt.token());
     view.clear();
-    return resultOf(report, context);
+    return resultOf(report, engine, context);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/sandbox_words.h"
 #include "pipeline/cli/verbs.h"
+#include "pipeline/engine/drive.h"
 #include "pipeline/engine/ground.h"
+#include "pipeline/engine/step_words.h"
 #include "policies/language/duration.h"
 #include "policies/language/keys.h"
 #include "store/model/error.h"
@@ -47,7 +49,54 @@ void addGoalInForce(const Promotion& promotion, const Engine& engine, Result& re
     result.text += fmt::format("    goes on as far as {} once it may, as {} asked\n", printable(*promotion.goal), by);
 }
 
-Result climbResult(const Climb& climb, const std::string& to, const Engine& engine, const Context& context) {
+/// Somebody is still to be asked, once what else is in the way is gone.
+bool isToBeAskedLater(const StageReport& report) {
+    if (report.promotion.state != PromotionState::kWaiting || !report.gates || report.gates->asks()) return false;
+    return std::ranges::any_of(report.gates->gates, [](const GateAnswer& gate) { return gate.needsPerson; });
+}
+
+// Where something else is in the way, it was decided on before its checks were looked at: an approval of what they
+// proved did not count there, and does as soon as it goes on. So it is told as `gradus why` tells it.
+void tellAsItStands(Engine& engine, Climb& climb) {
+    if (climb.stages.empty() || !isToBeAskedLater(climb.stages.back())) return;
+    StageReport& last = climb.stages.back();
+    try {
+        Decision now = engine.standing(climb.change, last.promotion.stage).gates;
+        const std::string reason = closedGates(now).reason;
+        if (reason.empty()) return;
+        last.reason = reason;
+        last.gates = std::move(now);
+    } catch (const Error&) {
+        // Nobody can look there now: what was decided is told.
+        return;
+    }
+}
+
+/// What it waits behind: the promotion that got stuck there.
+std::optional<std::int64_t> stuckBefore(Engine& engine, const StageReport& report) {
+    const bool isClosed = report.promotion.state == PromotionState::kWaiting && report.gates &&
+                          isWaitedFor(report.gates->at(Gate::kQuarantine));
+    if (!isClosed) return std::nullopt;
+    try {
+        const auto stuck = engine.standing(report.promotion.change, report.promotion.stage).facts.stuck;
+        return stuck ? std::optional(stuck->promotion) : std::nullopt;
+    } catch (const Error&) {
+        // What was done is told all the same.
+        return std::nullopt;
+    }
+}
+
+/// A stage that is closed opens by no word about the change: the way out of it is the way on.
+void addWayOutOfStage(Engine& engine, const StageReport& report, Result& result) {
+    const auto stuck = stuckBefore(engine, report);
+    if (!stuck || !result.problem) return;
+    result.problem->hint = fmt::format("{} is closed by {}: {}", printable(report.promotion.stage),
+                                       promotionHandle(*stuck), wayOutOf(engine, *stuck));
+    const WayBack back = wayBackOf(engine, *engine.find(*stuck));
+    if (back.command && !result.next.empty()) result.next.insert(result.next.begin() + 1, *back.command);
+}
+
+Result climbResult(const Climb& climb, const std::string& to, Engine& engine, const Context& context) {
     Result result;
     result.data = climbJson(climb);
     result.data["goal"] = to;
@@ -61,7 +110,8 @@ Result climbResult(const Climb& climb, const std::string& to, const Engine& engi
     result.problem = problemOf(last);
     addGoalInForce(last.promotion, engine, result);
     const Stage* const stage = engine.project().pipeline.findStage(last.promotion.stage);
-    result.next = nextAfter(last, stage != nullptr && stage->driver == "worktree", to);
+    result.next = nextAfter(engine, last, stage != nullptr && stage->driver == "worktree", to);
+    addWayOutOfStage(engine, last, result);
     return result;
 }
 
@@ -179,8 +229,9 @@ Result climb(Service& service, Context& context, const Change& change, const std
              const Interrupt& interrupt) {
     ClimbView view(context, stagesUpTo(service.engine(context.host.directory()), to));
     Engine& engine = service.tended(context.host.directory(), view.progress(), interrupt.token());
-    const Climb done = engine.promote(change.id, to, view.progress(), interrupt.token(), wishOf(context));
+    Climb done = engine.promote(change.id, to, view.progress(), interrupt.token(), wishOf(context));
     view.clear();
+    tellAsItStands(engine, done);
     return interruptedOr(climbResult(done, to, engine, context), interrupt);
 }
 

@@ -6,8 +6,10 @@
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/counted.h"
+#include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/text_table.h"
 #include "pipeline/cli/verbs.h"
+#include "pipeline/engine/step_words.h"
 #include "policies/language/duration.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -28,7 +30,14 @@ constexpr std::array kRulesLines{
     RulesLine{RulesState::kChanged, Style::kYellow, "the files differ from the trusted ones, which stay in force"},
 };
 
-std::vector<std::string> nextSteps(const StatusReport& report) {
+/// Of what was said no to and stays: what takes it back, as it is accepted.
+std::vector<std::string> nextOfLeft(const Promotion& promotion, const Engine& engine) {
+    std::vector<std::string> next{"gradus why " + promotionHandle(promotion.id)};
+    if (const auto command = wayBackOf(engine, promotion).command) next.push_back(*command);
+    return next;
+}
+
+std::vector<std::string> nextSteps(const StatusReport& report, Service& service, const Context& context) {
     const bool broken = report.rules.unreadable || (report.loaded && !report.loaded->pipeline);
     if (broken) return {"gradus policy lint"};
     if (report.needRecovery > 0) return {"gradus recover"};
@@ -38,8 +47,10 @@ std::vector<std::string> nextSteps(const StatusReport& report) {
         if (stage.holds.stuck) return {"gradus why " + promotionHandle(*stage.holds.stuck)};
     for (const StageStatus& stage : report.stages)
         for (const QueueEntry& entry : stage.queue)
-            if (entry.isLeftToAPerson)
-                return {"gradus why " + promotionHandle(entry.promotion.id), "gradus rollback " + stage.stage};
+            if (entry.isLeftToAPerson) return nextOfLeft(entry.promotion, service.engine(context.host.directory()));
+    for (const StageStatus& stage : report.stages)
+        if (stage.strayed)
+            return {"gradus adopt " + stage.stage + " --dry-run", "gradus audit timeline " + stage.stage};
     for (const Promotion& promotion : report.unfinished)
         if (promotion.state == PromotionState::kWaiting) return {"gradus why " + promotionHandle(promotion.id)};
     std::vector<std::string> next;
@@ -127,6 +138,7 @@ Json stagesJson(const StatusReport& report) {
         row["steps"] = Json::array();
         for (const StepRecord& step : stage.steps) row["steps"].push_back(stepJson(step));
         row["stuck"] = stage.holds.stuck ? Json(promotionHandle(*stage.holds.stuck)) : Json();
+        row["strayed"] = stage.strayed ? Json(describe(*stage.strayed)) : Json();
         row["attention"] = isToBeLookedAt(stage) ? Json(promotionHandle(*stage.holds.attention)) : Json();
         out.push_back(std::move(row));
     }
@@ -135,6 +147,7 @@ Json stagesJson(const StatusReport& report) {
 
 std::string stageState(const StageStatus& stage) {
     if (stage.holds.stuck) return fmt::format("stuck ({})", promotionHandle(*stage.holds.stuck));
+    if (stage.strayed) return "not what is on record";
     if (isToBeLookedAt(stage)) return fmt::format("look at {}", promotionHandle(*stage.holds.attention));
     // One that was stuck and is not what closes the stage any more was put right since; so was what a person looked at.
     if (!stage.newest || stage.newest->state == PromotionState::kPromoted ||
@@ -169,17 +182,18 @@ std::string stagesText(const StatusReport& report, const Context& context) {
     return "\n" + table.render(context.paint, context.width);
 }
 
-std::string waitText(const QueueEntry& entry) {
+std::string waitText(const QueueEntry& entry, Time now) {
     if (entry.isLeftToAPerson) return " (" + printable(entry.reason) + ")";
     if (!entry.expires) return {};
-    return fmt::format(" for {}{}, until {} at most",
-                       formatDuration(std::chrono::floor<std::chrono::seconds>(entry.waited)),
-                       entry.reason.empty() ? "" : " (" + printable(entry.reason) + ")", formatTime(*entry.expires));
+    return fmt::format(" for {}{}{}", formatDuration(std::chrono::floor<std::chrono::seconds>(entry.waited)),
+                       entry.reason.empty() ? "" : " (" + printable(entry.reason) + ")",
+                       now < *entry.expires ? fmt::format(", until {} at most", formatTime(*entry.expires))
+                                            : fmt::format("; {}", kWaitIsOver));
 }
 
 /// Who is under way and who is next, stage by stage; then what is in no stage of the rules any more, or takes something
 /// back.
-std::string queueText(const StatusReport& report) {
+std::string queueText(const StatusReport& report, Time now) {
     std::string text;
     std::vector<std::int64_t> told;
     const auto line = [&](const Promotion& promotion, const std::string& more) {
@@ -188,7 +202,7 @@ std::string queueText(const StatusReport& report) {
                             promotion.stage, nameOf(kPromotionStates, promotion.state), more);
     };
     for (const StageStatus& stage : report.stages) {
-        for (const QueueEntry& entry : stage.queue) line(entry.promotion, waitText(entry));
+        for (const QueueEntry& entry : stage.queue) line(entry.promotion, waitText(entry, now));
         if (stage.monitor)
             text += fmt::format("{:<9} monitored in {} since {}, looked at last {}\n",
                                 promotionHandle(stage.monitor->promotion), stage.stage,
@@ -218,7 +232,7 @@ Result showStatus(Service& service, Context& context) {
     if (!report.hasStore) text += "history   nothing is recorded yet\n";
     for (const Change& change : report.changes)
         text += fmt::format("{:<9} {}\n", changeHandle(change.id), change.title.value_or("[redacted]"));
-    text += queueText(report);
+    text += queueText(report, context.host.clock().now());
     data["words"] = Json::array();
     for (const WordInForce& word : service.wordsInForce(context.host.directory())) {
         data["words"].push_back({{"kind", word.kind}, {"text", word.text}, {"by", word.by}});
@@ -229,7 +243,7 @@ Result showStatus(Service& service, Context& context) {
                                                           counted(report.needRecovery, "promotion"))) +
                 "\n";
     text += stagesText(report, context);
-    return {.data = std::move(data), .text = std::move(text), .next = nextSteps(report)};
+    return {.data = std::move(data), .text = std::move(text), .next = nextSteps(report, service, context)};
 }
 
 }  // namespace

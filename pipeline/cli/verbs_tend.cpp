@@ -27,20 +27,6 @@ void addWayOn(const StageReport& report, const Engine& engine, Result& result) {
     result.next.push_back(fmt::format("gradus promote {} --to {}", changeHandle(report.promotion.change), goal));
 }
 
-/// A whole command, as far as only a person knows more.
-std::string wayOutOf(const Engine& engine, std::int64_t stuck) {
-    const Promotion promotion = *engine.find(stuck);
-    try {
-        engine.requireTakeable(promotion);
-    } catch (const Error& e) {
-        if (!e.hint().empty()) return e.hint();
-    }
-    const std::string id = promotionHandle(stuck);
-    const std::string again = fmt::format("`gradus rollback {}` tries to take it back again", id);
-    // What was to be taken out is nothing that somebody wants in.
-    return promotion.undoes ? again : fmt::format("{}, then `gradus retry {}` brings it in anew", again, id);
-}
-
 /// Stages that wait for their cause to be put right.
 void addStuck(Service& service, const Context& context, Result& result) {
     result.data["stuck"] = Json::array();
@@ -102,7 +88,7 @@ Result recover(Service& service, Context& context) {
         if (!isFinal(one.report.promotion.state) && !one.fault) {
             result.exit = Exit::kWaiting;
             result.problem = problemOf(one.report);
-            result.next = nextAfter(one.report, false, "");
+            result.next = nextAfter(engine, one.report);
         }
         if (one.fault) {
             result.exit = faceOf(one.fault->code()).exit;

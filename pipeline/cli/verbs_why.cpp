@@ -15,6 +15,8 @@
 #include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
 #include "pipeline/engine/check_answer.h"
+#include "pipeline/engine/queue.h"
+#include "pipeline/engine/step_words.h"
 #include "pipeline/service/execution_story.h"
 #include "policies/gate/explain.h"
 #include "store/model/error.h"
@@ -76,6 +78,18 @@ Json approvalsJson(const Decision& decision) {
     return all;
 }
 
+/// The stage is closed: what opens it again, and the commands for it.
+void addWayOut(const Engine& engine, std::int64_t stuck, Result& result) {
+    // The story of what got stuck has told it, and the gates of the same change are told after it.
+    if (result.data.contains("way_out")) return;
+    const Promotion promotion = *engine.find(stuck);
+    const std::string way = wayOutOf(engine, stuck);
+    result.data["way_out"] = way;
+    result.text += fmt::format("  way out {}\n", way);
+    result.next.insert(result.next.begin(), "gradus adopt " + promotion.stage);
+    if (const auto command = wayBackOf(engine, promotion).command) result.next.insert(result.next.begin(), *command);
+}
+
 /// Every gate between the change and the stage as it is now, which need not be as it was when it was last moved.
 void addGates(Service& service, Context& context, std::int64_t change, const std::string& stage, Result& result) {
     const Standing standing = service.engine(context.host.directory()).standing(change, stage);
@@ -88,6 +102,8 @@ void addGates(Service& service, Context& context, std::int64_t change, const std
         result.text += printable(line) + "\n";
     for (const MergeConflict& conflict : standing.mergeConflicts)
         result.text += fmt::format("  conflict  {}: {}\n", printable(conflict.path), printable(conflict.detail));
+    if (standing.facts.stuck)
+        addWayOut(service.engine(context.host.directory()), standing.facts.stuck->promotion, result);
     if (standing.gates.asks())
         result.next.push_back(fmt::format("gradus approve {} --to {}", changeHandle(change), stage));
 }
@@ -114,7 +130,31 @@ std::string stateText(const PromotionStory& story) {
     const Promotion& promotion = story.promotion;
     if (promotion.undoes && promotion.state == PromotionState::kPromoted)
         return fmt::format("is through: {} is taken back", promotionHandle(*promotion.undoes));
-    return fmt::format("{} {}", story.settled.empty() ? "is" : "was", nameOf(kPromotionStates, promotion.state));
+    const bool isOver = !story.settled.empty() || story.takenBack;
+    return fmt::format("{} {}", isOver ? "was" : "is", nameOf(kPromotionStates, promotion.state));
+}
+
+/// What became of it since, as a line; nothing: it is as it is told.
+std::string sinceText(const PromotionStory& story) {
+    if (!story.settled.empty()) return "  settled " + printable(story.settled) + "\n";
+    if (!story.takenBack) return {};
+    return fmt::format("  taken back on {} by {}\n", formatTime(story.takenBack->movedAt),
+                       promotionHandle(story.takenBack->id));
+}
+
+Json takenBackJson(const PromotionStory& story) {
+    if (!story.takenBack) return {};
+    return {{"by", promotionHandle(story.takenBack->id)}, {"at", formatTime(story.takenBack->movedAt)}};
+}
+
+/// Of one that waits: that it has waited too long, which is on record only once somebody drives.
+void addOverdue(const Engine& engine, const Promotion& promotion, const Context& context, Result& result) {
+    const Moment now = context.host.clock().moment();
+    const Time expires = expiresAt(promotion, waitLimit(engine.project().pipeline, promotion.stage), now);
+    result.data["expires_at"] = formatTime(expires);
+    if (now.at < expires) return;
+    result.text += fmt::format("  {}\n", kWaitIsOver);
+    result.next.insert(result.next.begin(), "gradus recover");
 }
 
 /// On whose word the stage holds what it holds.
@@ -130,6 +170,7 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
     story.reason = service.reasonNow(context.host.directory(), promotion);
     result.data["promotion"] = promotionJson(promotion, story.reason);
     result.data["settled"] = story.settled.empty() ? Json() : Json(story.settled);
+    result.data["taken_back"] = takenBackJson(story);
     result.data["change"] = {{"id", changeHandle(story.change.id)},
                              {"revision", story.change.revision},
                              {"title", story.change.title ? Json(*story.change.title) : Json()},
@@ -137,8 +178,7 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
     result.data["checks"] = Json::array();
     result.text += fmt::format(
         "{} {}{}\n{}  {}.{} {} by {}, {} {}, {}\n", promotionHandle(promotion.id), stateText(story),
-        story.reason.empty() ? "" : ": " + printable(story.reason),
-        story.settled.empty() ? "" : "  settled " + printable(story.settled) + "\n", changeHandle(promotion.change),
+        story.reason.empty() ? "" : ": " + printable(story.reason), sinceText(story), changeHandle(promotion.change),
         promotion.revision, printable(story.change.title.value_or("(no title)")), printable(story.by),
         promotion.undoes ? fmt::format("taking {} back out of", promotionHandle(*promotion.undoes)) : "into",
         printable(promotion.stage), formatTime(promotion.movedAt));
@@ -162,8 +202,11 @@ void addStory(Service& service, Context& context, const Promotion& promotion, Re
         result.text += wordText(hold);
     }
     result.next = {"gradus logs " + promotionHandle(promotion.id), "gradus show " + changeHandle(promotion.change)};
+    const bool closes = promotion.state == PromotionState::kStuck && story.settled.empty() && story.stage.stuck;
+    if (closes) addWayOut(service.engine(context.host.directory()), *story.stage.stuck, result);
     if (promotion.state != PromotionState::kWaiting) return;
     const Engine& engine = service.engine(context.host.directory());
+    addOverdue(engine, promotion, context, result);
     if (promotion.goal && *promotion.goal != promotion.stage)
         result.text += fmt::format("  on its way to {}, as {} asked{}\n", printable(*promotion.goal),
                                    promoterText(engine, promotion.id),

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
@@ -92,13 +94,32 @@ Result withdraw(Service& service, Context& context, const Spoken& what, const st
     return result;
 }
 
+bool asksAnybody(Engine& engine, std::int64_t change, const std::string& stage) {
+    const Decision gates = engine.standing(change, stage).gates;
+    return std::ranges::any_of(gates.gates, [](const GateAnswer& gate) { return gate.needsPerson; });
+}
+
+// A refusal names who could say yes. Where nobody is asked there is nobody to name, and no need of a yes.
+ApprovalGiven approved(Service& service, std::int64_t change, const std::string& stage, const Context& context) {
+    Engine& engine = service.engine(context.host.directory());
+    const bool isPerson = service.caller().kind == ActorKind::kPerson;
+    try {
+        return engine.approve(change, stage, reasonOf(context), isDry(context));
+    } catch (const Error& e) {
+        if (e.code() != ErrorCode::kNotAllowed || !isPerson || asksAnybody(engine, change, stage)) throw;
+        throw Error(e.code(), "{}", e.what())
+            .hint(fmt::format("{0} asks nobody for an approval of it: gradus promote {1} --to {0}", stage,
+                              changeHandle(change)));
+    }
+}
+
 Result approve(Service& service, Context& context) {
     const Spoken what = spoken(service, context, "CHANGE", "to");
     requireNewest(service, context, what);
     const std::string stage = answeredStage(service, context, what);
     if (context.arguments.flag("withdraw")) return withdraw(service, context, what, stage);
     Engine& engine = service.engine(context.host.directory());
-    const ApprovalGiven given = engine.approve(what.change->id, stage, reasonOf(context), isDry(context));
+    const ApprovalGiven given = approved(service, what.change->id, stage, context);
     Result result;
     result.data = {{"change", {{"id", changeHandle(what.change->id)}, {"revision", given.approval.revision}}},
                    {"stage", stage},

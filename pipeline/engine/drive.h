@@ -204,6 +204,7 @@ class Drive {
     Next apply(const Footing& footing);
     void verify(const Checkpoint& checkpoint);
     void soak(const Checkpoint& checkpoint);
+    bool takeBackIfDeparted(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports);
     void finish(const std::vector<CheckReport>& checks);
     bool takesTarget() const { return !target_->identity().marker.empty(); }
     std::vector<CheckReport> lookAfter() { return lookAfter(stage_.checks); }

@@ -60,15 +60,21 @@ void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckRepo
         const std::string reason = verdict == Cause::kCancelled ? "stopped" : failuresOf(reports);
         return takeBack(checkpoint, verdict, reason, reports);
     }
-    if (const auto departed = target_->departed(checkpoint); !departed.empty()) {
-        commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
-        return rollBack(checkpoint, Cause::kFailed, "what is there is not what was checked: " + keptText(departed));
-    }
+    if (takeBackIfDeparted(checkpoint, reports)) return;
     if (stage_.settings.duration("soak") == Milliseconds(0)) return finish(reports);
     if (report_.promotion.state == State::kVerifying)
         commit({{.to = State::kSoaking, .cause = Cause::kPassed}},
                {.checks = reports, .phase = CheckPhase::kAfter, .watch = watchFrom(WatchPhase::kSoak)});
     soak(checkpoint);
+}
+
+// Whatever its checks said, it is not what was proven.
+bool Drive::takeBackIfDeparted(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports) {
+    const auto departed = target_->departed(checkpoint);
+    if (departed.empty()) return false;
+    if (!reports.empty()) commit({}, {.checks = reports, .phase = CheckPhase::kAfter});
+    rollBack(checkpoint, Cause::kFailed, "what is there is not what was checked: " + keptText(departed));
+    return true;
 }
 
 void Drive::finish(const std::vector<CheckReport>& checks) {

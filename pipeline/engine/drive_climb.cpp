@@ -78,6 +78,9 @@ StageReport Drive::climbUp(std::int64_t change) {
         }
         if (!footing.merge.conflicts.empty() && takesTarget())
             report_.conflicts = sharedAmong(*target_, parts_.objects, footing.change);
+        if (footing.held)
+            if (auto other = strayedFrom(project_, parts_.store.records(), stage_, *target_, *footing.held))
+                report_.conflicts = {std::move(*other)};
         if (!report_.conflicts.empty()) {
             report_.mergeConflicts.clear();
             endRefused(footing);

@@ -96,7 +96,7 @@ void Drive::soak(const Checkpoint& checkpoint) {
         unrecorded = Milliseconds(0);
         commit({}, {.watch = watch});
     }
-    finish({});
+    if (!takeBackIfDeparted(checkpoint, {})) finish({});
 }
 
 Hold Drive::holdAfter(std::int64_t promotion, const std::string& why) const {

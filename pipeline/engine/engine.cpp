@@ -199,6 +199,13 @@ void Engine::update(StageReport& report) const {
         report.reason = parts_.store.records().lastReason(report.promotion.id).value_or("");
 }
 
+std::optional<Conflict> Engine::strayed(const std::string& name) {
+    const Stage& stage = stageNamed(project_, name);
+    const auto driver = parts_.driver(stage, {});
+    const auto there = driver->holdsOnlyOurs() ? driver->held() : std::nullopt;
+    return there ? strayedFrom(project_, parts_.store.records(), stage, *driver, *there) : std::nullopt;
+}
+
 std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) {
     stageNamed(project_, to);
     std::vector<StagePlan> plans;
@@ -214,6 +221,7 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
         entering.changes = ground.merge.merged;
         if (ground.seed) entering.seed = ground.seed->directory;
         if (plan.mergeConflicts.empty()) plan.conflicts = parts_.driver(stage, {})->conflicts(entering);
+        if (auto other = strayed(stage.name)) plan.conflicts.insert(plan.conflicts.begin(), std::move(*other));
         plan.checks = stage.checks;
         plan.steps = stage.steps;
         for (const std::string& check : stage.carriesOutputs ? stage.checks : std::vector<std::string>())

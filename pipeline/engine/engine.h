@@ -247,6 +247,8 @@ class Engine {
     /// were left waiting go on.
     Climb promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
                   const std::stop_token& cancel, PromoteWish wish = {});
+    /// What is there instead of what the stage holds on record, by somebody's hand. Looks, and touches nothing.
+    std::optional<Conflict> strayed(const std::string& stage);
     /// Looks, and touches nothing.
     std::vector<StagePlan> plan(std::int64_t change, const std::string& to);
 

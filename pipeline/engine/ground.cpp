@@ -113,6 +113,20 @@ void requireTarget(const EngineProject& project, const Records& records, const S
     if (const auto promotion = records.promotion(*state.promotion)) requireTargetOf(*promotion, driver);
 }
 
+// `there` was read before: whoever is at work between the two is seen here, or has put both in order.
+std::optional<Conflict> strayedFrom(const EngineProject& project, const Records& records, const Stage& stage,
+                                    const StageDriver& driver, const HeldTree& there) {
+    if (!driver.holdsOnlyOurs()) return std::nullopt;
+    const auto active = records.atWork(project.id, stage.name);
+    const StageState state = records.stageState(project.id, stage.name);
+    const bool isAtWork = std::ranges::any_of(active, [](const Promotion& one) {
+        return one.state != PromotionState::kQueued && one.state != PromotionState::kChecking;
+    });
+    if (isAtWork || state.stuck || !state.tree || *state.tree == there.digest) return std::nullopt;
+    return Conflict{ConflictKind::kOtherTree, stage.name, fmt::format("what is on record, {}", holding(records, state)),
+                    there.directory.native(), std::nullopt};
+}
+
 void requireThere(const EngineProject& project, const Records& records, const Stage& stage, bool isThere) {
     const StageState state = records.stageState(project.id, stage.name);
     if (isThere || (!state.promotion && !state.tree)) return;

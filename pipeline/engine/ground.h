@@ -16,6 +16,11 @@ std::string stageNames(const EngineProject& project);
 /// Whether a person trusted other rules since these were read: what is judged by these is judged by nobody's.
 bool areOutdated(const EngineProject& project, const Records& records);
 
+/// Something else is there than the stage holds on record: somebody put it there by hand. Nothing where that is how the
+/// driver's target lives, and while somebody is at work there.
+std::optional<Conflict> strayedFrom(const EngineProject& project, const Records& records, const Stage& stage,
+                                    const StageDriver& driver, const HeldTree& there);
+
 /// Something real that one promotion at a time may touch.
 bool hasTarget(const EngineParts& parts, const Stage& stage);
 

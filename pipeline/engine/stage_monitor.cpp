@@ -19,6 +19,12 @@ constexpr Milliseconds kBetweenRecords{300'000};
 
 bool isNo(Cause verdict) { return verdict == Cause::kFailed || verdict == Cause::kTimedOut; }
 
+/// As everything else about a monitor is told; what is shorter than a second, as it is.
+std::string wholeSeconds(Milliseconds time) {
+    const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+    return formatDuration(whole > Milliseconds(0) ? Milliseconds(whole) : time);
+}
+
 }  // namespace
 
 std::unique_ptr<StageMonitor> StageMonitor::take(const EngineProject& project, EngineParts& parts, const Watch& watch) {
@@ -127,8 +133,7 @@ std::string StageMonitor::whatFailed(const std::vector<CheckReport>& reports) co
     const Milliseconds well = stage_->settings.duration("soak") + state_.watch.counted;
     std::string text = failuresOf(reports);
     if (well > Milliseconds(0))
-        text +=
-            fmt::format("; it was well here for {} before, so look at its surroundings first", formatDuration(well));
+        text += fmt::format("; it was well here for {} before, so look at its surroundings first", wholeSeconds(well));
     return text;
 }
 
@@ -182,7 +187,7 @@ std::optional<StageReport> StageMonitor::judge(const std::vector<CheckReport>& r
     } catch (const Error& e) {
         // Something newer came in by an instant, or is about to: what it is, the next look says.
         if (e.code() != ErrorCode::kNotAllowed && e.code() != ErrorCode::kBusy) throw;
-        state_.note += "; " + std::string(e.what());
+        state_.note = fmt::format("{}; {}", failuresOf(reports), e.what());
         record(false);
         return std::nullopt;
     }

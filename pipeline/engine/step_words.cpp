@@ -4,6 +4,7 @@
 
 #include "pipeline/engine/person.h"
 #include "pipeline/engine/step_runner.h"
+#include "store/model/error.h"
 #include "store/model/handle.h"
 
 namespace gradus {
@@ -68,7 +69,41 @@ void requireNoneOpen(const std::vector<Begun>& steps, const std::string& id, con
                           isLasting ? "it cannot be undone and stays" : "it is undone then"));
 }
 
+/// What can be done about it besides taking the rest back. Nothing enters a stage that is closed, or that something is
+/// half-way into: a change that mends it would wait there.
+std::string wayForward(const EngineParts& parts, const Promotion& promotion) {
+    if (parts.store.records().stageState(promotion.project, promotion.stage).stuck)
+        return fmt::format(
+            "`gradus adopt {0}` takes what is there for what {0} holds, then bring a change that mends it",
+            promotion.stage);
+    if (!isFinal(promotion.state)) return "put right what its checks look at, then `gradus recover` goes on with it";
+    return "bring a change that mends it";
+}
+
+/// Nothing but what cannot be undone is in the way, and whoever acts may insist.
+bool isTakenOnInsisting(const Engine& engine, const Promotion& promotion) {
+    try {
+        engine.requireTakeable(promotion, {.insist = "REASON", .words = {}});
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 }  // namespace
+
+WayBack wayBackOf(const Engine& engine, const Promotion& promotion) {
+    const std::string words = "gradus rollback " + promotion.stage;
+    std::string hint = fmt::format("`{}` takes it back; or put its surroundings right", words);
+    try {
+        engine.requireTakeable(promotion);
+    } catch (const Error& e) {
+        if (!e.hint().empty()) hint = e.hint();
+        if (isTakenOnInsisting(engine, promotion)) return {words + " --insist REASON", hint};
+        if (e.code() == ErrorCode::kNotAllowed) return {std::nullopt, hint};
+    }
+    return {words, hint};
+}
 
 void requireStepsTakeable(const EngineParts& parts, const Promotion& promotion, const UndoWish& wish,
                           const std::optional<std::int64_t>& named) {
@@ -84,7 +119,7 @@ void requireStepsTakeable(const EngineParts& parts, const Promotion& promotion, 
     if (lasting == steps.end() || wish.insist) return;
     throw Error(ErrorCode::kNotAllowed, "what step '{}' of {} did in {} cannot be undone, so it is not taken back",
                 lasting->plan->name, id, promotion.stage)
-        .hint(fmt::format("bring a change that mends it; or, if the rest is to go all the same: {} --insist REASON",
+        .hint(fmt::format("{}; or, if the rest is to go all the same: {} --insist REASON", wayForward(parts, promotion),
                           said));
 }
 

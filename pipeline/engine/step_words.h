@@ -10,4 +10,13 @@ namespace gradus {
 void requireStepsTakeable(const EngineParts& parts, const Promotion& promotion, const UndoWish& wish,
                           const std::optional<std::int64_t>& named = std::nullopt);
 
+/// How what a stage holds, or got stuck with, is taken back.
+struct WayBack {
+    std::optional<std::string> command;  ///< a whole one that is accepted; nothing: none is, of whoever acts
+    std::string hint;                    ///< the same for people, with the other ways that there are
+};
+
+/// Reads only.
+WayBack wayBackOf(const Engine& engine, const Promotion& promotion);
+
 }  // namespace gradus

@@ -75,6 +75,7 @@ struct StageStatus {
     std::vector<QueueEntry> queue;    ///< under way first, then in the order of their turns
     std::optional<Watch> monitor;     ///< of what it holds, while that is monitored
     std::vector<StepRecord> steps;    ///< of the one that is under way or stuck there
+    std::optional<Conflict> strayed;  ///< what somebody put there instead of what it holds on record
 };
 
 struct StatusReport {
@@ -125,6 +126,8 @@ struct PromotionStory {
     StageState stage;
     /// Of one that got stuck, where that is over: what settled it. Empty: nothing did.
     std::string settled;
+    /// Of one that was promoted and is out again since: the promotion that did it.
+    std::optional<Promotion> takenBack;
 };
 
 /// Everything that decides whether a sandbox can be built here, seen by trying.

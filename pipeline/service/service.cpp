@@ -187,7 +187,9 @@ StatusReport Service::status(const fs::path& directory) {
             }
         }
     }
-    // Last: whoever looks at gates opens the store anew.
+    // Last: whoever looks at gates or targets opens the store anew.
+    for (StageStatus& stage : report.stages)
+        if (stage.holds.tree) stage.strayed = strayedIn(directory, stage.stage);
     for (StageStatus& stage : report.stages)
         for (std::size_t i = 0; i < stage.queue.size(); ++i)
             if (QueueEntry& entry = stage.queue[i]; !entry.isLeftToAPerson)

@@ -146,6 +146,8 @@ class Service {
     /// What one that waits is waiting for now: people may have said something since it was last moved. The reason on
     /// record for any other, and where nobody can look.
     std::string reasonNow(const std::filesystem::path& directory, const Promotion& promotion);
+    /// As Engine::strayed(); nothing where nobody can look.
+    std::optional<Conflict> strayedIn(const std::filesystem::path& directory, const std::string& stage);
     /// Whose word says what a stage holds; nothing: a promotion brought it, or it never held anything.
     std::optional<AdoptionTold> adoptionIn(const std::filesystem::path& directory, const std::string& stage);
     std::optional<Promotion> newestPromotion(std::int64_t change);

@@ -314,6 +314,10 @@ Blame Service::blameOf(const Promotion& promotion, const std::optional<Adoption>
 Blame Service::blame(const fs::path& directory, const std::string& stage, const std::optional<std::string>& words) {
     existing();
     // Before anything is read: what the stage holds is asked through a store that is opened anew.
+    if (const auto other = strayedIn(directory, stage))
+        throw Error(ErrorCode::kNotAllowed, "who brought what is there now is not on record: {}", describe(*other))
+            .hint(fmt::format("bring back what {0} held; or take what is there for what it holds: gradus adopt {0}",
+                              stage));
     const std::string path = words ? blamedPath(directory, stage, *words) : std::string();
     const Records& records = existing().records();
     const auto project = records.findProject(identify(projectRoot(directory)));

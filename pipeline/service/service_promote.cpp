@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "pipeline/engine/drive.h"
+#include "pipeline/engine/step_words.h"
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
@@ -35,15 +36,21 @@ const Promotion& movedLast(const std::vector<Promotion>& all) {
     return *std::ranges::max_element(all, {}, [](const Promotion& one) { return std::pair(one.movedAt, one.id); });
 }
 
+/// The promotion that took it out again, if one came to its end with that.
+std::optional<Promotion> whatTookBack(const Records& records, const Promotion& promotion) {
+    const std::int64_t undone = promotion.undoes.value_or(promotion.id);
+    for (Promotion& other : records.promotionsOf(promotion.change))
+        if (other.undoes == undone && other.state == PromotionState::kPromoted) return std::move(other);
+    return std::nullopt;
+}
+
 /// Why what got stuck does not close its stage any more.
 std::string whatSettled(Store& store, const Promotion& stuck) {
     for (const Adoption& adoption : adoptionsOf(store.sql(), stuck.project, stuck.stage))
         if (adoption.settles ? *adoption.settles == stuck.id : adoption.at >= stuck.movedAt)
             return fmt::format("on {}: {}", formatTime(adoption.at), tellAdoption(store.records(), adoption).text);
-    const std::int64_t undone = stuck.undoes.value_or(stuck.id);
-    for (const Promotion& other : store.records().promotionsOf(stuck.change))
-        if (other.undoes == undone && other.state == PromotionState::kPromoted)
-            return fmt::format("on {}: {} took it back", formatTime(other.movedAt), promotionHandle(other.id));
+    if (const auto back = whatTookBack(store.records(), stuck))
+        return fmt::format("on {}: {} took it back", formatTime(back->movedAt), promotionHandle(back->id));
     return "since: the stage is open again";
 }
 
@@ -135,9 +142,8 @@ Engine& Service::tended(const fs::path& directory, const EngineProgress& progres
     const MonitorReport report = engine.lookWhereDue(progress, cancel);
     for (const Monitored& one : report.stages)
         if (one.isLeftToAPerson)
-            around_.warn(fmt::format("{} failed in {} and is not taken back: {}; `gradus rollback {}` does that",
-                                     promotionHandle(one.promotion.id), one.promotion.stage, one.note,
-                                     one.promotion.stage));
+            around_.warn(fmt::format("{} failed in {} and is not taken back: {}; {}", promotionHandle(one.promotion.id),
+                                     one.promotion.stage, one.note, wayBackOf(engine, one.promotion).hint));
     for (const StageReport& back : report.takenBack)
         around_.warn(fmt::format("{} failed in {} and was taken back by {}: {}",
                                  promotionHandle(back.promotion.undoes.value_or(0)), back.promotion.stage,
@@ -248,6 +254,8 @@ PromotionStory Service::story(std::int64_t id) {
     story.stage = records.stageState(story.promotion.project, story.promotion.stage);
     if (story.promotion.state == PromotionState::kStuck && !isOfOneWayBack(records, story.stage.stuck, story.promotion))
         story.settled = whatSettled(existing(), story.promotion);
+    if (story.promotion.state == PromotionState::kPromoted && !story.promotion.undoes)
+        story.takenBack = whatTookBack(records, story.promotion);
     return story;
 }
 
@@ -259,6 +267,14 @@ std::string Service::reasonNow(const fs::path& directory, const Promotion& promo
         return now.empty() ? "nothing keeps it any more" : now;
     } catch (const Error&) {
         return recorded;
+    }
+}
+
+std::optional<Conflict> Service::strayedIn(const fs::path& directory, const std::string& stage) {
+    try {
+        return engine(directory).strayed(stage);
+    } catch (const Error&) {
+        return std::nullopt;
     }
 }
 

@@ -379,10 +379,24 @@ std::optional<Obstruction> BranchDriver::obstruction(const Checkpoint& checkpoin
     if (!isOnTop) return std::nullopt;
     if (const auto found = local_.obstacle())
         return Obstruction{ErrorCode::kNotAllowed, describe(*found), "free the branch, then try again"};
+    if (auto away = step.push ? outOfReach(*step.push) : std::nullopt) return away;
     const fs::path& repository = local_.repository().common;
     if (auto denied = closed(repository / "refs")) return denied;
     // The locks of two refs, and what git notes of their moves.
     return shortOfRoom(repository, {.bytes = std::uint64_t{4} << 12, .files = 4}, context_.reserve);
+}
+
+// Moved back here alone, the two would part.
+std::optional<Obstruction> BranchDriver::outOfReach(const BranchStep::Push& push) const {
+    try {
+        return closed(remoteOf(push).repository().common / "refs");
+    } catch (const Error& fault) {
+        return Obstruction{ErrorCode::kInfrastructure,
+                           fmt::format("the remote '{}' cannot be reached: {}", push.remote, fault.what()),
+                           fmt::format("bring it back, then try again; or move the branch by hand, then take it as it "
+                                       "is: gradus adopt {}",
+                                       context_.stage.name)};
+    }
 }
 
 RollbackOutcome BranchDriver::rollback(const Checkpoint& checkpoint) {

@@ -49,6 +49,7 @@ class BranchDriver final : public StageDriver {
     void tidy(const std::vector<Checkpoint>& needed) override;
 
   private:
+    std::optional<Obstruction> outOfReach(const BranchStep::Push& push) const;
     void requireFree() const;
     std::optional<HeldTree> heldAt(const std::optional<std::string>& tip) const;
     std::vector<Conflict> conflictsAt(const std::optional<std::string>& tip, const StageChange& change) const;

@@ -136,6 +136,9 @@ class StageDriver {
     /// Another tree is there than the one on record, where shown() does not look at it. Reads only.
     virtual std::optional<Conflict> foreignTree() const { return std::nullopt; }
 
+    /// What it holds is another tree only because of us: any other was put there by somebody's hand.
+    virtual bool holdsOnlyOurs() const { return false; }
+
     /// Whether shown() looks at what is there, rather than at a copy of ours.
     virtual bool canLook() const { return true; }
 

@@ -56,13 +56,13 @@ ReleaseHead ReleaseBuilder::build(const std::string& id, const ReleaseBase& base
     copyBase(id, base);
     const TreeRoot release(layout_.release(id));
     linkShared(release);
-    const Manifest manifest = applyTo(layout_.release(id), base, change);
-    const std::string record = recordKnown(release, manifest).encode();
+    const Written written = applyTo(layout_.release(id), base, change);
+    const std::string record = recordKnown(release, written.manifest).encode();
     // One call for all of it, its shared paths and its own name: by the time the link is switched, a power cut finds
     // the new release whole.
     must(context_.files.syncFileSystem(release.descriptor()), "sync", release.path().native());
     context_.objects.put(record);
-    return shelf_.finish(id, record, manifest.digest(), toMillis(context_.clock.now()), pathsOf(change.outputs));
+    return shelf_.finish(id, record, written.manifest.digest(), toMillis(context_.clock.now()), written.outputs);
 }
 
 void ReleaseBuilder::makeDirectory(const std::string& path) {
@@ -152,10 +152,11 @@ void ReleaseBuilder::copyBase(const std::string& id, const ReleaseBase& base) {
 }
 
 // First the tree, then what was built of it: a path of both was refused before.
-Manifest ReleaseBuilder::applyTo(const fs::path& release, const ReleaseBase& base, const StageChange& change) {
+ReleaseBuilder::Written ReleaseBuilder::applyTo(const fs::path& release, const ReleaseBase& base,
+                                                const StageChange& change) {
     const ChangeSet changes = write(release, change.changes, change.granted);
     const ChangeSet outputs = write(release, change.outputs, pathsOf(change.outputs));
-    return changed(base.record, {changes, outputs});
+    return {changed(base.record, {changes, outputs}), pathsOf(outputs)};
 }
 
 ChangeSet ReleaseBuilder::write(const fs::path& release, const ChangeSet& changes,

@@ -28,7 +28,11 @@ class ReleaseBuilder {
     void copyShared(const std::string& path, const TreeRecord& record, const std::filesystem::path& from);
     void linkShared(const TreeRoot& release);
     void copyBase(const std::string& id, const ReleaseBase& base);
-    Manifest applyTo(const std::filesystem::path& release, const ReleaseBase& base, const StageChange& change);
+    struct Written {
+        Manifest manifest;
+        std::vector<std::string> outputs;  ///< and the directories that were made for them alone
+    };
+    Written applyTo(const std::filesystem::path& release, const ReleaseBase& base, const StageChange& change);
     ChangeSet write(const std::filesystem::path& release, const ChangeSet& changes,
                     const std::vector<std::string>& granted);
 

@@ -32,6 +32,18 @@ std::string freshId(const DriverContext& context, std::int64_t promotion) {
     return fmt::format("{}-p{}-{}", time, promotion, toHex(context.random.bytes(kSuffixBytes)));
 }
 
+bool isRemoved(const ChangeSet& changes, const std::string& path) {
+    const auto found = std::ranges::lower_bound(changes.changes(), path, {}, &PathChange::path);
+    return found != changes.changes().end() && found->path == path && !found->after;
+}
+
+/// The change takes away all that the tree has in a directory.
+bool isEmptied(const Manifest& tree, const ChangeSet& changes, const std::string& directory) {
+    return std::ranges::all_of(tree.items(), [&](const Manifest::Item& item) {
+        return !item.path.starts_with(directory + "/") || isRemoved(changes, item.path);
+    });
+}
+
 }  // namespace
 
 std::string ReleaseStep::encode() const {
@@ -164,14 +176,16 @@ std::vector<Conflict> ReleaseDirectoryDriver::conflicts(const StageChange& chang
             if (layout_.isShared(path.path)) found.push_back({ConflictKind::kShared, path.path, "", "", {}});
     const auto now = held();
     // What was built before is not there when the next release is made.
-    const auto isBuilt = [&](const std::string& path) {
-        return now && std::ranges::find(now->outputs, path) != now->outputs.end();
+    const auto isOfBuilt = [&](const Conflict& conflict) {
+        if (!now || now->outputs.empty()) return false;
+        if (conflict.kind == ConflictKind::kNotEmpty) return isEmptied(*source(), change.changes, conflict.path);
+        return std::ranges::find(now->outputs, conflict.path) != now->outputs.end();
     };
     const fs::path base = now ? now->directory : change.seed.value_or(fs::path());
     if (!base.empty()) {
         const TreeWriter writer(base, context_.state / "journals", context_.objects, context_.files, context_.random);
         for (Conflict& conflict : writer.plan(change.changes, {change.granted}).conflicts)
-            if ((now || isAboutTheTree(conflict)) && !layout_.isShared(conflict.path) && !isBuilt(conflict.path))
+            if ((now || isAboutTheTree(conflict)) && !layout_.isShared(conflict.path) && !isOfBuilt(conflict))
                 found.push_back(std::move(conflict));
     }
     std::ranges::stable_sort(found, {}, &Conflict::path);

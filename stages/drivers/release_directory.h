@@ -46,6 +46,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
     Checkpoint checkpoint(const StageChange& change) override;
     ApplyOutcome apply(const Checkpoint& checkpoint) override;
     Observed observe(const Checkpoint& checkpoint) const override;
+    bool holdsOnlyOurs() const override { return true; }
     std::vector<std::string> lost(const Checkpoint& checkpoint) const override;
     std::optional<Obstruction> obstruction(const Checkpoint& checkpoint) const override;
     RollbackOutcome rollback(const Checkpoint& checkpoint) override;

@@ -156,6 +156,45 @@ TEST_P(Spoken, ApprovalsAreCountedAsTheyAreNow) {
     EXPECT_TRUE(has(told({"status"}), "(0 of 2 approvals)")) << told({"status"});
 }
 
+TEST_P(Spoken, AnApprovalThatWasGivenCountsWhileSomethingElseIsInTheWay) {
+    rules("\"local\", \"production\"", release("checks = [\"unit\"]\n"), "approvals = [{ count = 1 }]\n");
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 8);
+    ASSERT_EQ(as("person:ben", {"approve", "c1"}).exit, 0);
+    ASSERT_EQ(gradus({"hold", "c1", "--stage", "production"}).exit, 0);
+    const Ended waits = gradus({"promote", "c1"});
+    EXPECT_EQ(waits.exit, 8) << waits.out << waits.err;
+    EXPECT_TRUE(has(waits.out, "held by")) << waits.out;
+    EXPECT_FALSE(has(waits.out + waits.err, "0 of 1 approvals")) << waits.out << waits.err;
+    ASSERT_EQ(gradus({"unhold", "c1", "--stage", "production"}).exit, 0);
+    EXPECT_EQ(gradus({"promote", "c1"}).exit, 0) << "it counts";
+}
+
+TEST_P(Spoken, WhereNobodyIsAskedARefusedApprovalSaysSo) {
+    rules("\"local\", \"production\"", release());
+    const std::string change = changed("echo v2 > app.txt");
+    const Ended refused = gradus({"approve", change, "--to", "production", "--json"});
+    EXPECT_EQ(refused.exit, 4) << refused.out << refused.err;
+    const Json error = refused.json()["error"];
+    EXPECT_TRUE(has(error.value("message", ""), "does not count")) << refused.out;
+    EXPECT_EQ(error.value("hint", ""),
+              "production asks nobody for an approval of it: gradus promote c1 --to production");
+    EXPECT_EQ(gradus({"promote", change, "--to", "production"}).exit, 0);
+}
+
+TEST_P(Spoken, WhatWaitedTooLongIsToldToBeOver) {
+    rules("\"local\", \"production\"", release(), "approvals = [{ count = 1 }]\nwait-limit = \"1s\"\n");
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 8);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    const std::string status = told({"status"});
+    EXPECT_TRUE(has(status, "its time to wait is over")) << status;
+    EXPECT_FALSE(has(status, "at most")) << status;
+    for (const char* what : {"p2", "c1"})
+        EXPECT_TRUE(has(told({"why", what}), "its time to wait is over")) << told({"why", what});
+    EXPECT_EQ(gradusJson({"why", "p2"})["next"][0], "gradus recover");
+    EXPECT_TRUE(has(told({"recover"}), "p2 waited too long, and is expired"));
+    EXPECT_FALSE(has(told({"why", "p2"}), "its time to wait is over")) << told({"why", "p2"});
+}
+
 TEST_P(Spoken, WhatIsProposedAfterAWordIsAccepted) {
     rules("\"local\", \"production\"", release());
     ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
@@ -250,6 +289,20 @@ TEST_P(Spoken, WhatFailsAndStaysIsNotWell) {
     EXPECT_TRUE(has(failed.json()["error"].dump(), "p2 failed in production and is not taken back")) << failed.out;
     EXPECT_EQ(failed.json()["next"][0], "gradus rollback production") << failed.out;
     EXPECT_EQ(test::bytesOf(production / "current/app.txt"), "v2\n");
+}
+
+TEST_P(Spoken, WhatFailedIsNotCalledWellInTheSameLine) {
+    rules("\"local\", \"production\"",
+          release("soak = \"1s\"\nmonitor = \"24h\"\nchecks = [\"after\"]\n") +
+              afterCheck("test ! -e '" + scratch.path().native() + "/ill'") + "interval = \"100ms\"\n",
+          "rollback = \"manual\"\n");
+    ASSERT_EQ(gradus({"promote", changed("echo v2 > app.txt")}).exit, 0);
+    test::writeBytes(scratch / "ill", "");
+    const Ended failed = gradus({"monitor"});
+    EXPECT_EQ(failed.exit, 8) << failed.out << failed.err;
+    EXPECT_TRUE(has(failed.out, "p2 (c1) in production: failed")) << failed.out;
+    EXPECT_TRUE(has(failed.out, "it was well here for 1s before")) << failed.out;
+    EXPECT_FALSE(has(failed.out, "well for")) << failed.out;
 }
 
 TEST_P(Spoken, ALineOfWhatWasBuiltIsOfTheChangeInWhoseBuildItCameUp) {

@@ -267,6 +267,23 @@ TEST_P(Why, AQuarantineSaysWhatGotStuck) {
     EXPECT_FALSE(has(why(other), "the rollback of p4")) << why(other);
 }
 
+// ---- what was taken back ----
+
+TEST_P(Why, WhatWasTakenBackSinceIsToldWithWhatDidIt) {
+    begin();
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change, "--to", "staging"}).exit, 0);
+    EXPECT_TRUE(has(why("p2"), "p2 is promoted")) << why("p2");
+    EXPECT_TRUE(gradusJson({"why", "p2"})["data"]["taken_back"].is_null());
+    ASSERT_EQ(gradus({"rollback", "staging"}).exit, 0);
+    const std::string told = why("p2");
+    EXPECT_TRUE(has(told, "p2 was promoted\n  taken back on 20")) << told;
+    EXPECT_TRUE(has(told, "Z by p3\n")) << told;
+    EXPECT_EQ(gradusJson({"why", "p2"})["data"]["taken_back"]["by"], "p3");
+    ASSERT_EQ(gradus({"promote", change, "--to", "staging"}).exit, 0);
+    EXPECT_TRUE(has(why("staging"), " is promoted\n")) << "it is in again: " << why("staging");
+}
+
 // ---- how far it was to go ----
 
 class Goal : public Why {

@@ -155,6 +155,20 @@ TEST_F(BranchStage, ABranchThatWasCheckedOutSinceIsSaidBeforeGoingBack) {
     EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
 }
 
+TEST_F(BranchStage, ARemoteThatIsOutOfReachIsSaidBeforeGoingBack) {
+    const fs::path remote = withRemote();
+    const Checkpoint checkpoint = rig_.driver()->checkpoint(change());
+    EXPECT_TRUE(rig_.driver()->apply(checkpoint).applied);
+    fs::rename(remote, rig_.base() / "away");
+    const auto found = rig_.driver()->obstruction(checkpoint);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->code, ErrorCode::kInfrastructure);
+    EXPECT_NE(found->reason.find("origin"), std::string::npos) << found->reason;
+    fs::rename(rig_.base() / "away", remote);
+    EXPECT_FALSE(rig_.driver()->obstruction(checkpoint));
+    EXPECT_TRUE(rig_.driver()->rollback(checkpoint).complete);
+}
+
 TEST_F(BranchStage, ABranchThatIsCheckedOutIsRefusedWithTheCure) {
     git(rig_.project(), "worktree add -q '" + (rig_.base() / "linked").native() + "' staging");
     const std::string before = tip();
