@@ -80,7 +80,7 @@ void PastState::carryOver(std::int64_t from, std::int64_t to) {
     auto events = log_(
         "select seq, at, batch, kind, actor, project, change, promotion, stage, body, payload_digest, hash from event "
         "where seq between ? and ? and kind in ('rules.trusted', 'change.submitted', 'change.revised', "
-        "'promotion.opened', 'promotion.moved')",
+        "'promotion.opened', 'promotion.moved', 'gate.overridden')",
         from, to);
     while (events.step()) {
         const ChainedFields fields = chainedFields(events);

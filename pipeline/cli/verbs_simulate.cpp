@@ -140,7 +140,9 @@ std::vector<std::string> notesOf(const Simulation& simulation) {
     if (!neverRan(simulation).empty()) notes.emplace_back("whether checks that never ran would have passed");
     if (std::ranges::any_of(simulation.promotions, [](const auto& one) { return !one.ranOtherwise.empty(); }))
         notes.emplace_back("what checks would have said that are defined in another way by now");
-    notes.emplace_back("what people would have done: approvals count as they were given, with the roles held then");
+    notes.emplace_back(
+        "what people would have done: approvals, overrides and consents count as they were given, with the roles held "
+        "then");
     notes.emplace_back("decisions before the last one about a promotion, and what would have followed from another");
     return notes;
 }

@@ -64,7 +64,7 @@ std::vector<GateOverride> Drive::granted(const Facts& facts, const Decision& dec
         const GateAnswer& answer = decision.at(wish.gate);
         if (answer.state != GateState::kClosed || answer.instead) continue;
         const std::string name(nameOf(kGates, wish.gate));
-        const std::string about = wish.gate == Gate::kSteps ? irreversibleDigest(stage_) : "";
+        const std::string about = overrideSubject(input, wish.gate);
         const OverrideFact fact{facts.promotion, name, parts_.actor, roles, input.now, wish.reason, about};
         const std::string why = whyNotOverridden(input, wish.gate, fact);
         if (!why.empty())

@@ -47,14 +47,15 @@ std::string differenceOf(const RecordedPath& was, const RecordedPath& is, bool i
     return hasTime && !isSameTime(was.modified, is.modified) ? "its modification time is not what it was" : "";
 }
 
-/// What the driver shows is what the change says.
+/// What the driver shows is what the change says, and what was built along with it.
 void lookAtApplied(const StageDriver& driver, const StageChange& change, RehearsalOutcome& outcome) {
     const auto shown = driver.shown();
     if (!shown) return outcome.problems.emplace_back("nothing is shown after it was applied"), void();
     const DirectoryReader tree(*shown);
-    for (const PathChange& path : change.changes.changes())
-        if (tree.at(path.path) != path.after)
-            outcome.problems.push_back(fmt::format("'{}' is not what the change makes of it", path.path));
+    for (const ChangeSet* changes : {&change.changes, &change.outputs})
+        for (const PathChange& path : changes->changes())
+            if (tree.at(path.path) != path.after)
+                outcome.problems.push_back(fmt::format("'{}' is not what the change makes of it", path.path));
 }
 
 void apply(StageDriver& driver, const StageChange& change, const Checkpoint& checkpoint, RehearsalOutcome& outcome) {

@@ -5,6 +5,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include "store/file.h"
 #include "store/model/error.h"
 #include "store/model/hex.h"
+#include "store/paths.h"
 
 namespace gradus {
 
@@ -127,23 +130,56 @@ DrillTarget copyReleases(const DrillOriginal& original, const DrillGround& groun
 }
 
 /// Nothing that rules or git read: those ask for more than a drill is about.
-bool isPlain(const RecordedPath& path) {
+bool isPlain(const Manifest::Item& path) {
     return path.entry.type == EntryType::kFile && path.entry.size <= kLargestEdited && !isRulePath(path.path) &&
            !fs::path(path.path).filename().native().starts_with(".");
 }
+
+Manifest treeIn(const fs::path& directory) {
+    RecordRequest request;
+    request.isLeftOut = isGit;
+    request.strange = [](const std::string&, const std::string&) {};
+    return recordTree(TreeRoot(directory), request).manifest();
+}
+
+bool touches(const ChangeSet& changes, const std::string& path) {
+    return std::ranges::any_of(changes.changes(), [&](const PathChange& change) {
+        return isAtOrBelow(change.path, path) || isAtOrBelow(path, change.path);
+    });
+}
+
+/// Why the stages of a driver are not drilled, and what to do instead.
+struct Undrilled {
+    std::string_view driver;
+    std::string_view why;
+    std::string_view instead;
+};
+
+constexpr std::array kUndrilled{
+    Undrilled{"sandbox", "a sandbox stage writes nowhere, so there is nothing to take back",
+              "stages with the drivers worktree and release-directory can"},
+    Undrilled{"branch",
+              "a drill compares files, and a branch has none: it is moved to a new commit, and back to the one before, "
+              "which stays as it is",
+              "`gradus plan CHANGE --to {}` says whether a change fits; to see one enter and leave, promote it into a "
+              "stage whose `repository` is a clone, and roll it back"},
+    Undrilled{"command", "only its own commands know what they change, and a drill runs none of them",
+              "`gradus plan CHANGE --to {}` says whether a change fits; to see one enter and leave, promote it into a "
+              "stage whose commands lead to a copy, and roll it back"},
+};
+
+/// Of a driver that copyTarget() knows nothing of.
+constexpr Undrilled kUnknown{"", "what its driver changes cannot be copied",
+                             "stages with the drivers worktree and release-directory can"};
 
 }  // namespace
 
 void requireDrillable(const Stage& stage) {
     if (stage.driver == "worktree" || stage.driver == "release-directory") return;
-    const std::string why = stage.driver == "sandbox"
-                                ? "a sandbox stage writes nowhere, so there is nothing to take back"
-                                : fmt::format(
-                                      "only its own commands know what the driver '{}' changes, and a drill "
-                                      "runs none of them",
-                                      stage.driver);
-    throw Error(ErrorCode::kNotAllowed, "{} cannot be drilled: {}", stage.name, why)
-        .hint("stages with the drivers worktree and release-directory can");
+    const auto* const known = std::ranges::find(kUndrilled, stage.driver, &Undrilled::driver);
+    const Undrilled& said = known == kUndrilled.end() ? kUnknown : *known;
+    throw Error(ErrorCode::kNotAllowed, "{} cannot be drilled: {}", stage.name, said.why)
+        .hint(fmt::format(fmt::runtime(said.instead), stage.name));
 }
 
 DrillGround::DrillGround(const fs::path& state, Random& random, FileOperations& files)
@@ -178,28 +214,36 @@ DrillTarget copyTarget(const DrillOriginal& original, const DrillGround& ground,
     return target;
 }
 
-ChangeSet madeUpChange(const fs::path& directory, Objects& objects) {
-    RecordRequest request;
-    request.isLeftOut = isGit;
-    request.strange = [](const std::string&, const std::string&) {};
+ChangeSet madeUpChange(const fs::path& directory, const std::optional<Manifest>& source, Objects& objects) {
     std::vector<PathChange> changes;
     const DirectoryReader tree(directory);
     const std::string added = "added by a drill\n";
     if (!tree.at(std::string(kAdded)))
         changes.push_back(
             {std::string(kAdded), std::nullopt, Entry{EntryType::kFile, 0644, objects.put(added), added.size()}});
-    for (const RecordedPath& path : recordTree(TreeRoot(directory), request).paths) {
-        if (!isPlain(path)) continue;
-        const auto before = tree.keep(path.path, objects);
+    const Manifest held = source ? *source : treeIn(directory);
+    for (const Manifest::Item& item : held.items()) {
+        if (!isPlain(item)) continue;
+        const auto before = tree.keep(item.path, objects);
         if (!before || changes.size() >= 3) break;
         std::optional<Entry> after;
         if (changes.size() == 1) {
             const std::string edited = objects.readAll(before->digest, kLargestEdited) + added;
             after = Entry{EntryType::kFile, before->mode, objects.put(edited), edited.size()};
         }
-        changes.push_back({path.path, before, after});
+        changes.push_back({item.path, before, after});
     }
     return ChangeSet(std::move(changes));
+}
+
+ChangeSet builtAgain(const HeldTree& held, const ChangeSet& changes, Objects& objects) {
+    const DirectoryReader tree(held.directory);
+    std::vector<PathChange> built;
+    for (const std::string& path : held.outputs) {
+        if (touches(changes, path)) return ChangeSet();
+        if (auto entry = tree.keep(path, objects)) built.push_back({path, std::nullopt, std::move(entry)});
+    }
+    return ChangeSet(std::move(built));
 }
 
 }  // namespace gradus

@@ -44,16 +44,23 @@ struct DrillTarget {
 struct DrillOriginal {
     const Stage& stage;
     std::filesystem::path project;
-    std::filesystem::path state;   ///< of its driver
-    std::optional<HeldTree> held;  ///< what it shows now
-    std::filesystem::path target;  ///< a release directory's own
+    std::filesystem::path state;     ///< of its driver
+    std::optional<HeldTree> held;    ///< what it shows now
+    std::filesystem::path target;    ///< a release directory's own
+    std::optional<Manifest> source;  ///< the tree that it holds, where its driver knows that without reading all
 };
 
 /// Adds what it did, and what it left out, to `report`.
 DrillTarget copyTarget(const DrillOriginal& original, const DrillGround& ground, FileOperations& files,
                        DrillReport& report);
 
-/// A change that adds a file, edits one and removes one of what `directory` holds; contents go to `objects`.
-ChangeSet madeUpChange(const std::filesystem::path& directory, Objects& objects);
+/// A change that adds a file, edits one and removes one of the tree that `directory` holds; contents go to `objects`.
+/// What lies there beside `source`, built by a check or added by a program, is no part of the tree: no change is about
+/// it.
+ChangeSet madeUpChange(const std::filesystem::path& directory, const std::optional<Manifest>& source, Objects& objects);
+
+/// What checks built of the tree that is held, as additions for the next one; contents go to `objects`. Nothing where
+/// `changes` touches a place of it: what would be built there then, only the checks know.
+ChangeSet builtAgain(const HeldTree& held, const ChangeSet& changes, Objects& objects);
 
 }  // namespace gradus

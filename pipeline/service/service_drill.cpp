@@ -3,6 +3,7 @@
 #include "pipeline/service/drill_ground.h"
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/service.h"
+#include "stages/changes/source_tree.h"
 #include "stages/drivers/target_lock.h"
 #include "store/change_sets.h"
 #include "store/model/error.h"
@@ -72,19 +73,32 @@ StageChange subjectOf(EngineRoom& room, const DrillOriginal& original, const std
     }
     change.handle = named ? fmt::format("{}.{}", changeHandle(named->id), named->revision) : "drill";
     change.title = named ? named->title.value_or("") : "a drill";
-    change.changes =
-        named ? readChanges(room.objects(), named->changeSet) : madeUpChange(original.held->directory, room.objects());
+    change.changes = named ? readChanges(room.objects(), named->changeSet)
+                           : madeUpChange(original.held->directory, original.source, room.objects());
     return change;
 }
 
 /// False: it does not fit, and the report says where.
 bool fit(EngineRoom& room, const DrillOriginal& original, StageChange& change, DrillReport& report) {
-    const fs::path& base = original.held ? original.held->directory : *change.seed;
-    MergeResult merge = mergeOnto(change.changes, DirectoryReader(base), room.objects());
+    const DirectoryReader base(original.held ? original.held->directory : *change.seed);
+    // What a check built is no part of the tree that a change is put onto, here as in a promotion.
+    const PartialReader source(base, original.held ? original.held->outputs : std::vector<std::string>());
+    MergeResult merge = mergeOnto(change.changes, source, room.objects());
     report.mergeConflicts = merge.conflicts;
     change.changes = std::move(merge.merged);
     report.changedPaths = change.changes.changes().size();
+    // Whether anybody may bring in such paths is for the gates to ask.
+    for (const PathChange& path : change.changes.changes()) change.granted.push_back(path.path);
     return merge.conflicts.empty();
+}
+
+/// What checks built goes along as it is, so that the release that is tried is as full as a real one.
+void addBuilt(EngineRoom& room, const DrillOriginal& original, StageChange& change, DrillReport& report) {
+    if (!original.held || original.held->outputs.empty()) return;
+    change.outputs = builtAgain(*original.held, change.changes, room.objects());
+    report.notes.emplace_back(change.outputs.empty()
+                                  ? "what checks build is left out: the change touches it, and no check is run"
+                                  : "what checks built goes along as it is: no check is run");
 }
 
 }  // namespace
@@ -95,14 +109,15 @@ DrillReport Service::drill(const fs::path& directory, const DrillWish& wish) {
     requireDrillable(stage);
     requireOpen(writing().records(), engine, stage);
     const auto real = room_->driver(stage, {});
-    const DrillOriginal original{stage, engine.project().root, room_->targetState(stage), real->held(),
-                                 releaseTarget(*real)};
+    const DrillOriginal original{stage,        engine.project().root, room_->targetState(stage),
+                                 real->held(), releaseTarget(*real),  real->source()};
     std::optional<Change> named;
     if (wish.change) named = viewChange(directory, *wish.change).change;
     StageChange change = subjectOf(*room_, original, named);
     DrillReport report{.stage = stage.name, .driver = stage.driver};
     report.subject = named ? change.handle : "a change made up for it";
     if (!fit(*room_, original, change, report)) return report;
+    addBuilt(*room_, original, change, report);
 
     const DrillGround ground(state().root, around_.random, room_->files());
     const DrillTarget target = copyTarget(original, ground, room_->files(), report);

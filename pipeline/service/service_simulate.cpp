@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "pipeline/engine/checked_evidence.h"
 #include "pipeline/engine/gather_facts.h"
@@ -118,6 +119,7 @@ class Simulator {
 
   private:
     void judge(const Decided& decided, const Stage& stage, SimulatedPromotion& result) {
+        lookAtRules(result.promotion.project);
         const Facts facts = factsThen(decided, result.promotion);
         const Decision now = decide(facts, stage, pipeline_, zones_, decided.event.at);
         result.closed = closedIn(now);
@@ -130,6 +132,20 @@ class Simulator {
             result.would = Passage::kUnknown;
     }
 
+    /// Which rules were trusted at the moment that is looked at.
+    void lookAtRules(std::int64_t project) {
+        const auto before = std::exchange(trusted_, past_.records().trustedRules(project));
+        if (before && trusted_ && trusted_->files == before->files) return;
+        then_ = trusted_ ? pipelineThen_(trusted_) : std::nullopt;
+        zonesThen_ = then_ ? readZones(*then_) : Zones{};
+    }
+
+    /// What the words of that moment were given under: a promotion that waited goes on under rules that came later.
+    Digest rulesThen(const Promotion& promotion) const {
+        const bool cameLater = trusted_ && trusted_->at > promotion.openedAt;
+        return cameLater && then_ ? rulesDigest(*then_) : promotion.rules;
+    }
+
     Facts factsThen(const Decided& decided, const Promotion& promotion) {
         const Event& event = decided.event;
         const Records& records = past_.records();
@@ -140,26 +156,21 @@ class Simulator {
         const ChangeSet changes = readChanges(objects_, change->changeSet);
         EngineProject project;
         project.id = promotion.project;
-        project.rules = promotion.rules;
+        project.rules = rulesThen(promotion);
         const Stage named{.name = promotion.stage};
         Actor by{ActorKind::kAgent, ""};
-        if (event.actor) by = store_.records().actor(*event.actor).value_or(by);
+        // Who asked for it, whoever drove it.
+        const auto asked = event.fields.optionalNumber("for");
+        if (asked || event.actor) by = store_.records().actor(asked.value_or(event.actor.value_or(0))).value_or(by);
         auto base = event.fields.optionalDigest("previous-tree");
         if (!base) base = event.fields.optionalDigest("base");
         return gatherFacts({project, FactSources{records, objects_, by, event.at}, named, *change, changes,
                             promotion.id, base ? *base : promotion.base.value_or(Digest{}),
-                            checkedThen(store_.sql(), decided, promotion.rules)});
+                            checkedThen(store_.sql(), decided, project.rules)});
     }
 
     /// The rules of that time must lead to what happened, or what was known then is not all that counted.
     void judgeThen(const Decided& decided, const Facts& facts, SimulatedPromotion& result) {
-        const auto trusted = past_.records().trustedRules(result.promotion.project);
-        if (!trusted) return;
-        if (!then_ || trusted->files != thenFiles_) {
-            then_ = pipelineThen_(trusted);
-            zonesThen_ = then_ ? readZones(*then_) : Zones{};
-            thenFiles_ = trusted->files;
-        }
         const Stage* stage = then_ ? then_->findStage(result.promotion.stage) : nullptr;
         if (stage == nullptr) return;
         const Decision decision = decide(facts, *stage, *then_, zonesThen_, decided.event.at);
@@ -189,9 +200,9 @@ class Simulator {
     Zones zones_;
     std::function<std::optional<Pipeline>(const std::optional<TrustedRules>&)> pipelineThen_;
     PastState past_;
-    std::optional<Pipeline> then_;  ///< the rules that were trusted at the last moment looked at
+    std::optional<TrustedRules> trusted_;  ///< at the last moment looked at
+    std::optional<Pipeline> then_;         ///< of these
     Zones zonesThen_;
-    Digest thenFiles_;
 };
 
 }  // namespace

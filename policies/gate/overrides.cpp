@@ -36,10 +36,17 @@ const OverrideFact* overrideOf(const GateInput& input, const GateAnswer& answer)
 
 }  // namespace
 
+// A gate that asks for something else by now is not the one that was opened. What older releases recorded is about
+// the gate as such.
+std::string overrideSubject(const GateInput& input, Gate gate) {
+    return gate == Gate::kSteps ? irreversibleDigest(input.stage) : input.facts.rules.hex();
+}
+
 std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFact& fact) {
     // Consent to what cannot be taken back is no override: the gate asks for it, and counts it itself.
     if (gate == Gate::kSteps && fact.about != irreversibleDigest(input.stage)) return "it was given for other steps";
     if (gate == Gate::kSteps) return fact.by.kind == ActorKind::kPerson ? "" : "only a person consents";
+    if (!fact.about.empty() && fact.about != overrideSubject(input, gate)) return "it was given under other rules";
     if (!contains(input.stage.policy.settings.list("overridable"), nameOf(kGates, gate)))
         return "the policy does not list it in `overridable`";
     if (fact.by.kind != ActorKind::kPerson) return "only a person overrides";

@@ -10,6 +10,9 @@ constexpr const char* kOverrideRole = "override";
 /// What a person consents to who lets the irreversible steps of a stage run: their digest; empty where there are none.
 std::string irreversibleDigest(const Stage& stage);
 
+/// What an override of the gate, given now, is about: the steps, or the rules that closed it.
+std::string overrideSubject(const GateInput& input, Gate gate);
+
 /// Why that person's word does not open the gate here; empty if it does.
 std::string whyNotOverridden(const GateInput& input, Gate gate, const OverrideFact& fact);
 

@@ -102,6 +102,25 @@ TEST_F(PastStateTest, TextsThatWereTakenAwaySinceAreGone) {
     EXPECT_FALSE(past.records().change(1)->title);
 }
 
+TEST_F(PastStateTest, AnOverrideIsThereFromItsMomentOnWithWhatItIsAbout) {
+    history();
+    const std::int64_t before = head();
+    write([&](Writer& w) {
+        WordWriter(w, climb_.actor, 0)
+            .overrideGate(
+                {.promotion = 1, .gate = "window", .roles = {"override"}, .reason = "fire", .about = "these steps"});
+    });
+    PastState past(store_.sql());
+    past.advance(before);
+    EXPECT_TRUE(past.records().words().overrides(1).empty());
+    past.advance(head());
+    const auto words = past.records().words().overrides(1);
+    ASSERT_EQ(words.size(), 1U);
+    EXPECT_EQ(words.front().gate, "window");
+    EXPECT_EQ(words.front().reason, "fire");
+    EXPECT_EQ(words.front().about, "these steps");
+}
+
 TEST_F(PastStateTest, AnEventInTheMiddleOfACommitMeansAllOfIt) {
     const std::int64_t first = head() + 1;
     write([&](Writer& w) { climb_.whole(w, "one"); });

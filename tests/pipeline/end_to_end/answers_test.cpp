@@ -66,6 +66,12 @@ class Answers : public ClimbingProgram {
                            [&](const std::string& text) { return text.find(piece) != std::string::npos; });
     }
 };
+constexpr const char* kOverrider = "[role.override]\nmembers = [\"olga\"]\n";
+/// Its files come first by name: whoever takes any file of the release takes these.
+constexpr const char* kBuilt =
+    "[check.build]\nrun = [\"sh\", \"-c\", \"mkdir -p a-dist; cat app.txt > a-dist/out\"]\noutputs = "
+    "[\"a-dist/**\"]\n";
+
 INSTANTIATE_TEST_SUITE_P(Users, Answers, testing::Values(test::As::kSelf, test::As::kOrdinaryUser), test::nameOfUser);
 
 // ---- timeline ----
@@ -230,6 +236,42 @@ TEST_P(Answers, ADrillAppliesAndTakesBackAndTouchesNothing) {
     EXPECT_TRUE(has(gradus({"drill", "production"}).out, "rolled back in "));
 }
 
+// What was built lies in the release and is no part of the tree: a change that was about it could not be put onto that.
+TEST_P(Answers, ADrillTouchesNothingThatACheckBuilt) {
+    repository();
+    edit("gradus.toml", rules("", kBuilt, "\"unit\", \"build\""));
+    commitAll("rules");
+    variables["GRADUS_ACTOR"] = "person:alice";
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    promoted("echo v2 > app.txt");
+    ASSERT_EQ(bytesOf(production / "current/a-dist/out"), "v2\n");
+    const std::string before = fingerprint(production);
+    const auto drilled = [&](const test::Words& more) {
+        test::Words words{"drill", "production", "--json"};
+        words.insert(words.end(), more.begin(), more.end());
+        const Ended ended = gradus(words);
+        EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+        const Json data = ended.json()["data"];
+        EXPECT_EQ(data["restored"], true) << data.dump(2);
+        return data["notes"].dump();
+    };
+    const std::string along = "what checks built goes along as it is";
+    EXPECT_TRUE(has(drilled({}), along));
+    EXPECT_TRUE(has(drilled({"--change", changed("echo u2 > lib/util.txt; echo '* -text' > .gitattributes")}), along));
+    EXPECT_TRUE(has(drilled({"--change", changed("mkdir a-dist; echo mine > a-dist/out")}), "is left out"));
+    EXPECT_EQ(fingerprint(production), before);
+}
+
+// A cache beside the program stays behind in the old release, so the next one cannot lose it.
+TEST_P(Answers, ADrillTouchesNothingThatAProgramAdded) {
+    begin();
+    promoted("echo v2 > app.txt");
+    shell("echo cached > '" + (production / "current/a-cache").native() + "'");
+    const Ended ended = gradus({"drill", "production"});
+    EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;
+    EXPECT_EQ(bytesOf(production / "current/a-cache"), "cached\n");
+}
+
 TEST_P(Answers, AnEmptyStageIsDrilledWithAChange) {
     begin();
     const std::string change = changed("echo v2 > app.txt");
@@ -264,6 +306,20 @@ TEST_P(Answers, WhatCannotBeDrilledSaysWhy) {
     EXPECT_TRUE(has(ended.err, "a sandbox stage writes nowhere"));
     EXPECT_EQ(gradus({"drill", "nowhere"}).exit, 2);
     EXPECT_EQ(gradus({"drill", "production", "--change", "c9"}).exit, 2);
+}
+
+TEST_P(Answers, ABranchHasNoCommandsToBlame) {
+    begin();
+    shell("git init -q --bare '" + (scratch / "shop.git").native() + "'");
+    edit("gradus.toml", fmt::format("[pipeline]\nname = \"shop\"\nstages = [\"sandbox\", \"staging\"]\n"
+                                    "[stage.staging]\ndriver = \"branch\"\nrepository = \"{}\"\nbranch = \"staging\"\n",
+                                    (scratch / "shop.git").native()));
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    const Ended ended = gradus({"drill", "staging"});
+    EXPECT_EQ(ended.exit, 4);
+    EXPECT_FALSE(has(ended.err, "command")) << ended.err;
+    EXPECT_TRUE(has(ended.err, "a branch has none: it is moved to a new commit")) << ended.err;
+    EXPECT_TRUE(has(ended.err, "gradus plan CHANGE --to staging")) << ended.err;
 }
 
 // ---- simulate ----
@@ -313,6 +369,58 @@ TEST_P(Answers, AnApprovalThatWasGivenCountsUnderOtherRulesAsWell) {
     edit("other.toml", rules("approvals = [{ count = 2, role = \"sre\", expires = \"12h\" }]"));
     const Json two = gradusJson({"policy", "simulate", "other.toml"})["data"]["promotions"][1];
     EXPECT_EQ(two["would"], "waited") << two.dump(2);
+}
+
+// The gate was closed, and a person opened it for this promotion: that is what happened, not a riddle.
+TEST_P(Answers, AnOverrideCountsWhereTheRulesLetItCount) {
+    const std::string held = "overridable = [\"hold\"]";
+    begin(held);
+    edit("gradus.toml", rules(held, kOverrider));
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    ASSERT_EQ(gradus({"hold", "production", "--reason", "an audit"}).exit, 0);
+    const std::string change = changed("echo v2 > app.txt");
+    const Ended ended = as("person:olga", {"promote", change, "--override", "hold", "--reason", "fire"});
+    ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
+    const Json same = gradusJson({"policy", "simulate"})["data"];
+    EXPECT_EQ(same["counts"]["same"], 2) << same.dump(2);
+    EXPECT_EQ(same["counts"]["unclear"], 0) << same.dump(2);
+    edit("strict.toml", rules("overridable = []", kOverrider));
+    const Json one = gradusJson({"policy", "simulate", "strict.toml"})["data"]["promotions"][1];
+    EXPECT_EQ(one["would"], "waited") << one.dump(2);
+    EXPECT_EQ(one["closed"][0]["gate"], "hold") << one.dump(2);
+}
+
+TEST_P(Answers, AnOverrideUnderRulesThatCameWhileItWaitedCounts) {
+    begin();
+    ASSERT_EQ(gradus({"hold", "production", "--reason", "an audit"}).exit, 0);
+    const std::string change = changed("echo v2 > app.txt");
+    ASSERT_EQ(gradus({"promote", change}).exit, 8);
+    edit("gradus.toml", rules("", kOverrider));
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    const Ended ended = as("person:olga", {"promote", change, "--override", "hold", "--reason", "fire"});
+    ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
+    const Json data = gradusJson({"policy", "simulate"})["data"];
+    EXPECT_EQ(data["counts"]["unclear"], 0) << data.dump(2);
+}
+
+TEST_P(Answers, ConsentToWhatCannotBeTakenBackCountsForTheseSteps) {
+    const auto migrating = [&](const std::string& how) {
+        return rules("",
+                     "[[stage.production.step]]\nname = \"migrate\"\nirreversible = true\nrun = [\"" + how + "\"]\n");
+    };
+    repository();
+    edit("gradus.toml", migrating("true"));
+    commitAll("rules");
+    variables["GRADUS_ACTOR"] = "person:alice";
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0);
+    const Ended ended = gradus({"promote", changed("echo v2 > app.txt"), "--irreversible", "a backup was made"});
+    ASSERT_EQ(ended.exit, 0) << ended.out << ended.err;
+    const Json same = gradusJson({"policy", "simulate"})["data"];
+    EXPECT_EQ(same["counts"]["same"], 2) << same.dump(2);
+    edit("other.toml", migrating("false"));
+    const Json one = gradusJson({"policy", "simulate", "other.toml"})["data"]["promotions"][1];
+    EXPECT_EQ(one["would"], "waited") << one.dump(2);
+    EXPECT_EQ(one["closed"][0]["gate"], "steps") << one.dump(2);
 }
 
 TEST_P(Answers, WhatWasSaidLaterDoesNotCountThen) {

@@ -165,6 +165,16 @@ TEST_F(RehearsalTest, FindsADriverThatDoesNotApplyWhatTheChangeSays) {
     EXPECT_EQ(outcome.problems[0], "'new' is not what the change makes of it");
 }
 
+TEST_F(RehearsalTest, FindsADriverThatLosesWhatWasBuilt) {
+    place_.target = tree_;
+    StageChange building = change();
+    building.outputs = ChangeSet({{"out", std::nullopt, Entry{EntryType::kFile, 0644, sha256("built\n"), 6}}});
+    const RehearsalOutcome outcome = rehearse(driver_, building, place_);
+    EXPECT_FALSE(outcome.applied);
+    ASSERT_EQ(outcome.problems.size(), 1U);
+    EXPECT_EQ(outcome.problems[0], "'out' is not what the change makes of it");
+}
+
 TEST_F(RehearsalTest, AFaultIsAProblemNotAnEnd) {
     driver_.throws = true;
     const RehearsalOutcome outcome = run();

@@ -165,6 +165,8 @@ std::vector<Row> consentRows() {
          "step=wait closed=hold"},
         {"both holds came before the override", "", "hold=stage:here hold=change:12,at:-3h override=hold,age:2h",
          "step=apply open=hold"},
+        {"an override under these rules counts", "", "hold=all override=hold,rules:same", "step=apply open=hold"},
+        {"an override under other rules is none", "", "hold=all override=hold,rules:old", "step=wait closed=hold"},
         {"an override needs the role", "", "hold=all override=hold,role:sre", "step=wait closed=hold"},
         {"an override is for one promotion", "", "hold=all override=hold,promotion:6", "step=wait closed=hold"},
         {"an override is for one gate", "", "hold=all override=pin", "step=wait closed=hold"},

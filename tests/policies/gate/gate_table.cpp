@@ -220,6 +220,8 @@ void addOverride(Situation& now, const std::string& text) {
             fact.promotion = std::stoll(value);
         else if (key == "about")
             fact.about = value;
+        else if (key == "rules")
+            fact.about = value == "same" ? now.facts.rules.hex() : sha256(value).hex();
         else if (key == "age")
             fact.at = now.now - durationOf(value);
         else
