@@ -119,7 +119,7 @@ struct PromotionStory {
     Promotion promotion;
     std::string reason;
     Change change;
-    std::string by;  ///< who made the change: "agent:fixer"
+    std::string by;  ///< who made the change: "agent:fixer for person:sue"
     std::vector<CheckResult> checks;
     std::vector<StepRecord> steps;   ///< of an undo, those of what it undoes
     std::vector<WordInForce> holds;  ///< that stand now and are about its change, or its stage

@@ -1,5 +1,7 @@
 #include "pipeline/service/service.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
@@ -9,6 +11,7 @@
 #include "pipeline/service/engine_room.h"
 #include "pipeline/service/login.h"
 #include "pipeline/service/project.h"
+#include "pipeline/service/word_teller.h"
 #include "stages/changes/git_work_tree.h"
 #include "stages/changes/work_tree.h"
 #include "stages/sandbox/clone_view.h"
@@ -66,8 +69,7 @@ StageStatus stageStatus(Store& store, std::int64_t project, const Stage& stage, 
     if (watch && watch->phase == WatchPhase::kMonitor && !watch->ended) status.monitor = watch;
     if (const auto change = records.change(status.promotion->change)) {
         status.title = change->title.value_or("[redacted]");
-        if (const auto actor = records.actor(change->actor))
-            status.by = fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name);
+        status.by = fmt::format("{}", fmt::join(tellMakers(records, change->id), ", "));
     }
     return status;
 }

@@ -8,6 +8,7 @@
 #include "pipeline/service/project.h"
 #include "pipeline/service/promoter.h"
 #include "pipeline/service/service.h"
+#include "pipeline/service/word_teller.h"
 #include "stages/changes/text_merge.h"
 #include "stages/changes/tree_reader.h"
 #include "store/adoption_records.h"
@@ -292,9 +293,7 @@ Blame Service::blameOf(const Promotion& promotion, const std::optional<Adoption>
     const Records& records = store.records();
     Blame blame{.promotion = promotion, .change = *records.change(promotion.change, promotion.revision)};
     if (vouched) blame.vouched = tellAdoption(records, *vouched);
-    for (const RevisionMaker& maker : records.words().makers(promotion.change))
-        blame.makers.push_back(nameOf(records, maker.actor) +
-                               (maker.sponsor ? " for " + nameOf(records, *maker.sponsor) : ""));
+    blame.makers = tellMakers(records, promotion.change);
     if (const auto promoter = promoterOf(store.sql(), records, promotion))
         blame.promotedBy = fmt::format("{}:{}", nameOf(kActorKinds, promoter->kind), promoter->name);
     for (const CheckResult& check : records.checkResults(promotion.id))

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "pipeline/engine/drive.h"
@@ -240,8 +242,7 @@ PromotionStory Service::story(std::int64_t id) {
     story.promotion = *records.promotion(id);
     story.reason = records.lastReason(id).value_or("");
     story.change = *records.change(story.promotion.change, story.promotion.revision);
-    if (const auto actor = records.actor(story.change.actor))
-        story.by = fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name);
+    story.by = fmt::format("{}", fmt::join(tellMakers(records, story.change.id), ", "));
     story.checks = records.checkResults(id);
     story.steps = records.steps().of(story.promotion.undoes.value_or(id));
     const Time now = around_.clock.now();

@@ -74,6 +74,17 @@ class Teller {
 
 }  // namespace
 
+std::vector<std::string> tellMakers(const Records& records, std::int64_t change) {
+    const auto name = [&](ActorId id) {
+        const auto actor = records.actor(id);
+        return actor ? fmt::format("{}:{}", nameOf(kActorKinds, actor->kind), actor->name) : "somebody";
+    };
+    std::vector<std::string> makers;
+    for (const RevisionMaker& maker : records.words().makers(change))
+        makers.push_back(name(maker.actor) + (maker.sponsor ? " for " + name(*maker.sponsor) : ""));
+    return makers;
+}
+
 std::vector<WordInForce> wordsOf(const Records& records, std::int64_t project, Time now) {
     std::vector<WordInForce> all;
     const Teller teller(records);

@@ -7,6 +7,9 @@
 
 namespace gradus {
 
+/// "agent:fixer for person:sue", each who made the change.
+std::vector<std::string> tellMakers(const Records& records, std::int64_t change);
+
 /// The halt, holds, pins and vetoes of a project that are in force at `now`, in the words of people.
 std::vector<WordInForce> wordsOf(const Records& records, std::int64_t project, Time now);
 

@@ -53,6 +53,7 @@ TEST_P(Makers, WhatAnAgentMadeIsAnAgentsWhoeverHandsItIn) {
     EXPECT_EQ(in.exit, 0) << in.out << in.err << "she brings it in knowingly";
     const Ended blame = as("person:alice", {"blame", "production", "app.txt"});
     EXPECT_TRUE(has(blame.out, "agent:fixer for person:alice")) << blame.out;
+    EXPECT_TRUE(has(gradus({"status"}).out, "agent:fixer for person:alice")) << "as whoever asks is told";
 
     variables["GRADUS_ACTOR"] = "person:alice";
     const std::string mixed = sandboxWith("echo u2 > lib/util.txt");
