@@ -49,6 +49,21 @@ TEST(GateInvariant, AnApprovalIsForWhatItWasGivenFor) {
     EXPECT_EQ(approvalsWith(given), GateState::kOpen);
 }
 
+TEST(GateInvariant, AnOverrideOpensWhatWasClosedByTheRulesOfThen) {
+    Facts facts = readyFacts();
+    facts.holds = {{.by = {ActorKind::kPerson, "ben"}, .at = test::kNoon - std::chrono::hours(1)}};
+    facts.overrides = {{.promotion = facts.promotion,
+                        .gate = "hold",
+                        .by = {ActorKind::kPerson, "dora"},
+                        .roles = {"override"},
+                        .at = test::kNoon,
+                        .reason = "fire",
+                        .about = facts.rules.hex()}};
+    EXPECT_EQ(decideHere(facts, "").at(Gate::kHold).state, GateState::kOpen);
+    facts.rules = named("frozen since");
+    EXPECT_EQ(decideHere(facts, "").at(Gate::kHold).state, GateState::kClosed);
+}
+
 TEST(GateInvariant, NobodyApprovesWhatTheyMade) {
     GRADUS_CASES("I10");
     EXPECT_EQ(approvalsWith(withApproval("anna")), GateState::kClosed);
