@@ -241,7 +241,7 @@ ChangeSet builtAgain(const HeldTree& held, const ChangeSet& changes, Objects& ob
     std::vector<PathChange> built;
     for (const std::string& path : held.outputs) {
         if (touches(changes, path)) return ChangeSet();
-        if (auto entry = tree.keep(path, objects)) built.push_back({path, std::nullopt, std::move(entry)});
+        if (auto entry = tree.keep(path, objects)) built.push_back({path, std::nullopt, entry});
     }
     return ChangeSet(std::move(built));
 }

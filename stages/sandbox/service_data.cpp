@@ -300,7 +300,7 @@ DataRoom::~DataRoom() {
 
 fs::path ServiceData::nothing(uid_t uid, gid_t gid) const {
     makeDirectories(root_);
-    const fs::path path = root_ / fmt::format("nothing-{}-{}", uid, gid);
+    fs::path path = root_ / fmt::format("nothing-{}-{}", uid, gid);
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
         throw Error(ErrorCode::kInfrastructure, "cannot make {}: {}", path.native(), errnoText(errno));
     if (isMachineRoot() && ::chown(path.c_str(), uid, gid) != 0)

@@ -26,7 +26,7 @@ class Makers : public ClimbingProgram {
     }
     std::string workOf(const std::string& actor) {
         variables["GRADUS_ACTOR"] = actor;
-        const std::string sandbox = sandboxWith("echo v2 > app.txt");
+        std::string sandbox = sandboxWith("echo v2 > app.txt");
         variables.erase("GRADUS_ACTOR");
         return sandbox;
     }

@@ -26,7 +26,7 @@ class EngineMeanwhile : public testing::Test {
     }
     /// While the checks of production run, once.
     void whileChecked(const std::function<void()>& work) {
-        rig.answers.before = [this, work, isDone = false](const std::string& stage) mutable {
+        rig.answers.before = [work, isDone = false](const std::string& stage) mutable {
             if (stage == "production" && !std::exchange(isDone, true)) work();
             return Cause::kPassed;
         };
