@@ -4,32 +4,38 @@ set -euo pipefail
 
 # Debian packages by what needs them. A command installs only its own, and says which.
 needed_to_build=(
-    g++ cmake ninja-build ccache
+    clang-14 g++ cmake ninja-build ccache mold
     libbenchmark-dev libfmt-dev libgit2-dev libgtest-dev libpoco-dev librapidcheck-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
     libtomlplusplus-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
 )
-# clang is for the fuzzer, python3 for the second verifier of the audit log, git to be held against and cloned; the others
+# libclang-rt is for the fuzzers, python3 for the second verifier of the audit log, git to be held against and cloned; the others
 # make and mount the disks that the power-cut tests break and that projects lie on, give a user a session, copy the whole
 # system for an ordinary user who installs a package in it, set the clock, and are what people run in a sandbox: an editor,
 # a server.
-needed_to_test=(btrfs-progs clang-14 curl dbus-user-session dpkg e2fsprogs faketime fuse-overlayfs git iproute2
+needed_to_test=(btrfs-progs curl dbus-user-session dpkg e2fsprogs faketime fuse-overlayfs git iproute2
     libclang-rt-14-dev make mount nodejs passwd python3 redis-tools systemd tzdata uidmap vim-tiny xfsprogs)
 # A machine that the isolation suites are run in, emulated; its kernel is fetched and unpacked, never installed.
 needed_to_vm=(busybox-static cpio qemu-system-x86)
 # What the benchmarks stand beside; without one of them its rows say so.
 wished_to_bench=(bubblewrap busybox-static docker.io git podman runc runsc)
+# Reads what a coverage build counted.
+needed_to_cover=(gcovr)
 # One version of clang's tools everywhere: another one formats and warns differently.
 needed_to_lint=(clang-14 clang-format-14 clang-tidy-14 git shellcheck)
 
 usage() {
     cat <<'END'
 ./do demo [ARG...]       build gradus and let it show what it can
-./do test [FILTER]       build everything and run the tests; FILTER is a regular expression over their names
-     --long              the long forms of the randomised and crash tests too
+./do test [FILTER]       build and run the tests; FILTER is a regular expression over their names, and only what it
+                         needs is built
+     --mutants           only the mutants: programs with one promise broken, which the tests must catch
+     --mutants --changed only the mutants of sources that differ from main
+     --long              all of it: the long forms of the randomised and crash tests, and the mutants
      --vm                only the isolation suites, in a virtual machine with Debian's kernel and control groups v2
      --debug             in the debug build; --asan, --tsan: under the address or thread sanitizer
-./do build [PRESET]      build one of: release (default), debug, asan, tsan, tidy, fuzz
+./do build [PRESET]      build one of: release (default), debug, asan, tsan, coverage, tidy, fuzz
 ./do bench [ARG...]      build and run the benchmarks
+./do coverage [FILTER]   run the tests in a build that counts; print line and branch coverage per folder
 ./do lint [--changed]    formatting, clang-tidy and shellcheck; --changed: clang-tidy only what differs from main
 ./do install [--prefix P]   install the programs (default: /usr/local for root, ~/.local otherwise)
 ./do help                this page
@@ -122,34 +128,124 @@ doBuild() {
     local preset=${1:-release}
     if (($# > 1)); then fail "build takes one preset"; fi
     case $preset in
-        debug | release | asan | tsan) need "${needed_to_build[@]}" ;;
+        debug | release | asan | tsan | coverage) need "${needed_to_build[@]}" ;;
         fuzz) need "${needed_to_build[@]}" "${needed_to_test[@]}" ;;
         tidy) need "${needed_to_build[@]}" "${needed_to_lint[@]}" ;;
-        *) fail "there is no preset '$preset'; presets: release debug asan tsan tidy fuzz" ;;
+        *) fail "there is no preset '$preset'; presets: release debug asan tsan coverage tidy fuzz" ;;
     esac
     build "$preset"
 }
 
 doTest() {
-    local preset=release filter='' long=no vm=no
+    local preset=release filter='' long=no vm=no mutants=no changed=no
     while (($# > 0)); do
         case $1 in
             --long) long=yes ;;
+            --mutants) mutants=yes ;;
+            --changed) changed=yes ;;
             --vm) vm=yes ;;
             --debug | --asan | --tsan) preset=${1#--} ;;
-            -*) fail "test has no option '$1'; options: --long --vm --debug --asan --tsan" ;;
+            -*) fail "test has no option '$1'; options: --mutants --changed --long --vm --debug --asan --tsan" ;;
             *) filter=${filter:+$filter|}$1 ;;
         esac
         shift
     done
+    if [[ $changed == yes && $mutants == no ]]; then fail "--changed goes with --mutants"; fi
     need "${needed_to_build[@]}" "${needed_to_test[@]}"
     if [[ $vm == yes ]]; then testInVirtualMachine "$preset"; fi
-    build "$preset"
-    # The fuzzers are a build of their own, made by clang; a filter means someone is in a hurry.
-    if [[ -z $filter || $filter == *fuzz* ]]; then build fuzz fuzzers; fi
-    fetchSources "$long"
+    if [[ $mutants == yes ]]; then testMutants "$preset" "$filter" "$changed"; fi
+    if [[ -n $filter && $long == no ]]; then
+        buildFor "$preset" "$filter"
+    else
+        build "$preset"
+        if [[ $long == yes ]]; then build "$preset" mutants gradus_bench; fi
+    fi
+    # The fuzzers are a build of their own, made by clang.
+    if [[ -z $filter || fuzzers =~ $filter ]]; then build fuzz fuzzers; fi
+    if [[ -z $filter ]]; then fetchSources "$long"; fi
     if [[ $long == yes ]]; then fetchMachine || say "there is no kernel for a virtual machine: its test is skipped"; fi
     runTests "$preset" "$filter" "$long"
+}
+
+# buildFor PRESET FILTER: the programs whose tests the filter names. The sources say which those are; ctest then says it
+# exactly, of the programs that are there (a name with a parameter, say).
+buildFor() {
+    local preset=$1 filter=$2 programs found
+    configure "$preset"
+    mapfile -t programs < <(programsNamedBy "$preset" "$filter")
+    if ((${#programs[@]} == 0)); then
+        say "no source names a test like '$filter': building everything"
+        runNinja "$preset"
+        return
+    fi
+    runNinja "$preset" "${programs[@]}"
+    mapfile -t found < <(ctest --test-dir "build/$preset" --tests-regex "$filter" --show-only=json-v1 2>/dev/null |
+        grep -oE "\"$PWD/build/$preset/tests/[^\"]*_tests\"" | sed -E 's|.*/([^/]*)"$|\1|' | sort -u)
+    if ((${#found[@]} > 0)); then runNinja "$preset" "${found[@]}"; fi
+}
+
+# programsNamedBy PRESET FILTER: nothing if a part of the filter (between bars) names no test that the sources name.
+programsNamedBy() {
+    local names part rows programs=() parts=()
+    names=$(testNames "build/$1/tests/programs.txt")
+    IFS='|' read -ra parts <<<"$2"
+    if [[ $2 == *[\(\)]* ]]; then parts=("$2"); fi
+    for part in "${parts[@]}"; do
+        rows=$(awk -F '\t' -v regex="$part" '$2 ~ regex { print $1 }' <<<"$names" | sort -u)
+        if [[ -z $rows ]]; then return; fi
+        mapfile -t -O "${#programs[@]}" programs <<<"$rows"
+    done
+    printf '%s\n' "${programs[@]}" | sort -u
+}
+
+# testNames TABLE: a line "program<TAB>test" for each test in the sources that the table lists; the parameter of one that
+# has some is left open ("All/Suite.Name/").
+testNames() {
+    awk -F '\t' '
+        $1 == "test" { print $2 "\t" $3; next }
+        { scan($2, $3) }
+        function scan(program, file,    line, more) {
+            while ((getline line < file) > 0) {
+                if (line !~ /^(TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP|INSTANTIATE_TEST_SUITE_P)\(/) continue
+                while (line !~ /,[^,]*[,)]/ && (getline more < file) > 0) line = line more
+                split(line, parts, /[(,) ]+/)
+                if (parts[1] == "INSTANTIATE_TEST_SUITE_P") prefixes[program, parts[3]] = prefixes[program, parts[3]] " " parts[2]
+                else if (parts[1] == "TEST_P") parameterised[program "\t" parts[2] "." parts[3]] = parts[2]
+                else if (parts[1] == "TYPED_TEST") print program "\t" parts[2] "/0." parts[3]
+                else print program "\t" parts[2] "." parts[3]
+            }
+            close(file)
+        }
+        END {
+            for (row in parameterised) {
+                split(row, parts, "\t")
+                count = split(prefixes[parts[1], parameterised[row]], each, " ")
+                for (i = 1; i <= count; i++) print parts[1] "\t" each[i] "/" parts[2] "/"
+            }
+        }' "$1"
+}
+
+# testMutants PRESET FILTER CHANGED: every mutant, or those of the sources that differ from main.
+testMutants() {
+    local preset=$1 filter=$2 source programs regex targets=() tests=()
+    configure "$preset"
+    if [[ $3 == yes ]]; then
+        while IFS=$'\t' read -r source programs regex; do
+            read -ra programs <<<"$programs"
+            targets+=("${programs[@]}")
+            tests+=("$regex")
+        done < <(changedFiles | grep -xFf - <(cut -f1 "build/$preset/tests/mutants.txt" | sort -u) |
+            while IFS= read -r source; do grep -F "$source"$'\t' "build/$preset/tests/mutants.txt"; done)
+        if ((${#targets[@]} == 0)); then
+            say "no mutant is made of a source that differs from main"
+            exit 0
+        fi
+        filter=$(IFS='|' && echo "${tests[*]}")
+        runNinja "$preset" "${targets[@]}"
+    else
+        runNinja "$preset" all mutants
+    fi
+    label='^mutant$' runTests "$preset" "$filter" no
 }
 
 # Released sources for tests to work on. Without them those tests are skipped; asked for once, unless --long insists.
@@ -177,18 +273,26 @@ testInVirtualMachine() {
         --tests-regex '^isolation_tests_in_a_virtual_machine$'
 }
 
+# runTests PRESET FILTER LONG: ctest, then its ten slowest tests, then its closing lines once more.
 runTests() {
-    local preset=$1 filter=$2 long=$3 runner=()
-    local options=(--test-dir "build/$preset" --parallel "$(nproc)" --output-on-failure --no-tests=error
+    local preset=$1 filter=$2 long=$3 runner=() status=0 log=build/$1/tests.log
+    # More places than cores: half of a test's time is waiting, for a disk or a deadline.
+    local options=(--test-dir "build/$preset" --parallel "$(($(nproc) * 2))" --output-on-failure --no-tests=error
         --no-label-summary)
     # Without a filter every case must have been heard of (tests/cases_test.cpp).
-    if [[ -n $filter ]]; then options+=(--tests-regex "$filter"); else export GRADUS_CASES_COMPLETE=1; fi
+    if [[ -n $filter ]]; then
+        options+=(--tests-regex "$filter")
+    elif [[ -z ${label:-} ]]; then
+        export GRADUS_CASES_COMPLETE=1
+    fi
     # The same random cases every time, unless someone asks for others.
     export RC_PARAMS=${RC_PARAMS:-seed=1}
-    if [[ $long == yes ]]; then
+    if [[ -n ${label:-} ]]; then
+        options+=(--label-regex "$label")
+    elif [[ $long == yes ]]; then
         export GRADUS_LONG=1 GRADUS_TEST_TIMEOUT=14400
     else
-        options+=(--label-exclude '^long$')
+        options+=(--label-exclude '^(long|mutant)$')
     fi
     if [[ $preset == asan || $preset == tsan ]]; then
         export GRADUS_TEST_TIMEOUT=${GRADUS_TEST_TIMEOUT:-1200} UBSAN_OPTIONS=print_stacktrace=1
@@ -197,7 +301,38 @@ runTests() {
     if [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null; then
         runner=(setarch --addr-no-randomize)
     fi
-    exec "${runner[@]}" ctest "${options[@]}"
+    "${runner[@]}" ctest "${options[@]}" 2>&1 | tee "$log" || status=$?
+    tellSlowest "$log"
+    exit "$status"
+}
+
+# A budget is kept by looking at it: docs/contributing.md has the seconds.
+tellSlowest() {
+    local rows
+    rows=$(sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: (.*[^ .]) \.*.* ([0-9.]+) sec$|\2 s\t\1|p' "$1" | sort -rn | head -10)
+    printf '\nThe slowest tests:\n%s\n\n' "$rows"
+    grep -E '^[0-9]+% tests passed|^Total Test time' "$1" || true
+}
+
+doCoverage() {
+    need "${needed_to_build[@]}" "${needed_to_test[@]}" "${needed_to_cover[@]}"
+    build coverage
+    find build/coverage -name '*.gcda' -delete
+    # What a test says is not the question here; what an ordinary user runs is to be counted as well.
+    find build/coverage -type d -exec chmod a+rwx {} +
+    (runTests coverage "$(IFS='|' && echo "$*")" no) >&2 || say "some tests failed in this build; see above"
+    gcovr --root . --gcov-ignore-parse-errors --csv build/coverage 2>/dev/null | awk -F , '
+        NR > 1 && $1 ~ /^(store|policies|plugins|stages|pipeline)\// {
+            count = split($1, parts, "/")
+            folder = count > 2 ? parts[1] "/" parts[2] : parts[1]
+            lines[folder] += $2; covered[folder] += $3; branches[folder] += $5; taken[folder] += $6
+            lines["all"] += $2; covered["all"] += $3; branches["all"] += $5; taken["all"] += $6
+        }
+        function percent(part, whole) { return whole ? sprintf("%.1f %%", 100 * part / whole) : "-" }
+        END {
+            for (folder in lines) printf "%-22s %8d lines %8s %8d branches %8s\n", folder, lines[folder],
+                percent(covered[folder], lines[folder]), branches[folder], percent(taken[folder], branches[folder])
+        }' | sort
 }
 
 doBench() {
@@ -249,14 +384,18 @@ tidy() {
     runNinja tidy -k 0 "${targets[@]}"
 }
 
+# Sources that differ from main, also those that git does not know yet.
+changedFiles() {
+    local base
+    base=$(git merge-base HEAD main 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null || echo HEAD)
+    git diff --name-only --diff-filter=d "$base" -- '*.cpp' '*.h'
+    git ls-files --others --exclude-standard -- '*.cpp' '*.h'
+}
+
 # Every source that changed since main or includes a header that did, as ninja's name for "what is made from it".
 changedSources() {
-    local base file
-    base=$(git merge-base HEAD main 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null || echo HEAD)
-    {
-        git diff --name-only --diff-filter=d "$base" -- '*.cpp' '*.h'
-        git ls-files --others --exclude-standard -- '*.cpp' '*.h'
-    } | while IFS= read -r file; do
+    local file
+    changedFiles | while IFS= read -r file; do
         if [[ $file == *.cpp ]]; then echo "$file"; fi
         if [[ $file == *.h ]]; then git grep --untracked -lF "#include \"$file\"" -- '*.cpp' || true; fi
     done | sort -u | while IFS= read -r file; do
@@ -290,6 +429,7 @@ case $command in
     test) doTest "$@" ;;
     build) doBuild "$@" ;;
     bench) doBench "$@" ;;
+    coverage) doCoverage "$@" ;;
     lint) doLint "$@" ;;
     install) doInstall "$@" ;;
     help | --help | -h) usage ;;

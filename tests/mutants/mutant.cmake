@@ -1,3 +1,17 @@
+# The program of every mutant, and `mutants.txt`: which source each mutates, what is to be built to catch it, and the tests
+# that must. `./do test --mutants --changed` reads it.
+add_custom_target(mutants)
+set(mutant_table ${CMAKE_CURRENT_BINARY_DIR}/mutants.txt)
+file(WRITE ${mutant_table} "")
+
+# gradus_mutant(PROGRAM SOURCE TESTS REGEX): PROGRAM, made of a mutated SOURCE, is caught by the tests that REGEX names, of
+# the program TESTS ("" if PROGRAM has them itself).
+function(gradus_mutant program source tests regex)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(mutants ${program})
+    file(APPEND ${mutant_table} "${source}\t${program} ${tests}\t${regex}\n")
+endfunction()
+
 # gradus_mutate(NAME SOURCE RESULT old new [old new …]): a copy of SOURCE in which each `old` is replaced by its `new`;
 # RESULT is the variable that gets its path. Production code has no switches for this: the copy is made here, and its
 # object comes before the library, so that the linker never takes the original out of it. A text that is not there
@@ -29,6 +43,7 @@ function(gradus_writer_mutant name source)
     gradus_mutate(${name} ${source} mutated ${ARGN})
     add_executable(store_writer_${name} ${PROJECT_SOURCE_DIR}/tests/store/store_writer.cpp ${mutated})
     target_link_libraries(store_writer_${name} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 gradus::warnings)
+    gradus_mutant(store_writer_${name} ${source} writer_mutants "(KillNine|PowerCut)[.]Catches")
 endfunction()
 
 # gradus_harvest_mutant(NAME TEST SOURCE old new [old new …]): the tests of a moving base with the mutated SOURCE. TEST,
@@ -39,8 +54,9 @@ function(gradus_harvest_mutant name test source)
     add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/stages/changes/base_moved_test.cpp ${mutated})
     target_link_libraries(${program} PRIVATE gradus::changes GTest::gtest GTest::gtest_main gradus::warnings)
     add_test(NAME ${program} COMMAND ${program} --gtest_filter=${test})
-    set_tests_properties(${program} PROPERTIES TIMEOUT 300
+    set_tests_properties(${program} PROPERTIES LABELS mutant TIMEOUT 300
         PASS_REGULAR_EXPRESSION "FAILED  . ${test}" SKIP_REGULAR_EXPRESSION "SKIPPED")
+    gradus_mutant(${program} ${source} "" ^${program}$)
 endfunction()
 
 # gradus_clone_mutant(NAME FILTER SOURCE old new [old new …]): the tests of what a home shows, of which those that FILTER
@@ -58,9 +74,11 @@ function(gradus_clone_mutant name filter source)
     add_dependencies(clone_${name} gradus-jail isolation_guest)
     foreach(test IN LISTS filter)
         add_test(NAME mutant_${name}_is_caught_by_${test} COMMAND clone_${name} --gtest_filter=${test})
-        set_tests_properties(mutant_${name}_is_caught_by_${test} PROPERTIES ENVIRONMENT GRADUS_TEST_MUTANT=yes
+        set_tests_properties(mutant_${name}_is_caught_by_${test} PROPERTIES LABELS mutant
+            ENVIRONMENT GRADUS_TEST_MUTANT=yes
             PASS_REGULAR_EXPRESSION "1 FAILED TEST" SKIP_REGULAR_EXPRESSION "1 test, listed below:\n\\[  SKIPPED" TIMEOUT 120)
     endforeach()
+    gradus_mutant(clone_${name} ${source} "" ^mutant_${name}_is_caught_by_)
 endfunction()
 
 # gradus_jail_mutant(NAME SOURCE old new [old new …]): the program jail_NAME, gradus-jail built with the mutated SOURCE.
@@ -70,6 +88,7 @@ function(gradus_jail_mutant name source)
     target_compile_options(jail_${name} PRIVATE -fno-exceptions -fno-rtti -fno-sanitize=all)
     target_link_options(jail_${name} PRIVATE -static -fno-sanitize=all)
     target_link_libraries(jail_${name} PRIVATE gradus::jail_parts gradus::warnings)
+    gradus_mutant(jail_${name} ${source} "jail_mutants isolation_tests" "^Mutants[.]|isolation_tests_mutants")
 endfunction()
 
 # gradus_gate_mutant(NAME TEST SOURCE old new [old new …]): the promises of the decision with the mutated SOURCE. TEST, one
@@ -80,8 +99,9 @@ function(gradus_gate_mutant name test source)
     add_executable(${program} $<TARGET_OBJECTS:gate_invariants> ${mutated})
     target_link_libraries(${program} PRIVATE gradus::stages GTest::gtest GTest::gtest_main gradus::warnings)
     add_test(NAME ${program} COMMAND ${program} --gtest_filter=GateInvariant.${test})
-    set_tests_properties(${program} PROPERTIES TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
+    set_tests_properties(${program} PROPERTIES LABELS mutant TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
         PASS_REGULAR_EXPRESSION "FAILED  . GateInvariant.${test}")
+    gradus_mutant(${program} ${source} "" ^${program}$)
 endfunction()
 
 # gradus_engine_mutant(NAME TEST SOURCE old new [old new …]): the engine's tests with the mutated SOURCE, of which TEST must
@@ -92,8 +112,9 @@ function(gradus_engine_mutant name test source)
     add_executable(${program} $<TARGET_OBJECTS:engine_cases> ${mutated})
     target_link_libraries(${program} PRIVATE gradus::pipeline GTest::gtest GTest::gtest_main gradus::warnings)
     add_test(NAME ${program} COMMAND ${program} --gtest_filter=${test})
-    set_tests_properties(${program} PROPERTIES TIMEOUT 300 ENVIRONMENT GRADUS_TEST_MUTANT=yes
+    set_tests_properties(${program} PROPERTIES LABELS mutant TIMEOUT 300 ENVIRONMENT GRADUS_TEST_MUTANT=yes
         PASS_REGULAR_EXPRESSION "FAILED  . ${test}")
+    gradus_mutant(${program} ${source} "" ^${program}$)
 endfunction()
 
 # gradus_store_mutant(NAME TEST SOURCE old new [old new …]): the store's promises with the mutated SOURCE, of which TEST must
@@ -105,14 +126,15 @@ function(gradus_store_mutant name test source)
     target_link_libraries(${program} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 GTest::gtest GTest::gtest_main
         gradus::warnings)
     add_test(NAME ${program} COMMAND ${program} --gtest_filter=${test})
-    set_tests_properties(${program} PROPERTIES TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
+    set_tests_properties(${program} PROPERTIES LABELS mutant TIMEOUT 120 ENVIRONMENT GRADUS_TEST_MUTANT=yes
         PASS_REGULAR_EXPRESSION "FAILED  . ${test}")
+    gradus_mutant(${program} ${source} "" ^${program}$)
 endfunction()
 
 # gradus_caught_by(NAME PROGRAM TESTS TEST): TEST of the program TESTS must fail where it runs the gradus of PROGRAM.
 function(gradus_caught_by name program tests test)
     add_test(NAME ${name} COMMAND ${tests} --gtest_filter=${test})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 300
+    set_tests_properties(${name} PROPERTIES LABELS mutant TIMEOUT 300
         ENVIRONMENT "GRADUS_TEST_MUTANT=yes;GRADUS_TEST_PROGRAM=${program}"
         PASS_REGULAR_EXPRESSION "FAILED  . ${test}" SKIP_REGULAR_EXPRESSION "SKIPPED")
 endfunction()
@@ -127,6 +149,7 @@ function(gradus_program_mutant name tests test source)
     set_target_properties(program_mutant_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${place}/bin OUTPUT_NAME gradus)
     file(CREATE_LINK ${PROJECT_BINARY_DIR}/libexec ${place}/libexec SYMBOLIC)
     gradus_caught_by(program_mutant_${name} ${place}/bin/gradus ${tests} ${test})
+    gradus_mutant(program_mutant_${name} ${source} ${tests} ^program_mutant_${name}$)
 endfunction()
 
 # gradus_keeper_mutant(NAME TESTS TEST old new [old new …]): the program that keeps services, mutated, beside a gradus that
@@ -145,4 +168,5 @@ function(gradus_keeper_mutant name tests test)
     add_dependencies(keeper_mutant_${name} gradus)
     file(CREATE_LINK ${PROJECT_BINARY_DIR}/libexec ${place}/libexec SYMBOLIC)
     gradus_caught_by(keeper_mutant_${name} ${place}/bin/gradus ${tests} ${test})
+    gradus_mutant(keeper_mutant_${name} stages/sandbox/service_keeper.cpp ${tests} ^keeper_mutant_${name}$)
 endfunction()
