@@ -9,7 +9,8 @@ TEST_P(Racing, KilledInTheMiddleItLeavesNothingAndCanBeRepeated) {
     EXPECT_EQ(gradus({"status"}).exit, 0);
     const HostCounts counts = countHost();
     const std::string before = fingerprint();
-    const auto running = startRace({"--check", "sh test.sh", fix, "slow=sleep 61.4142", "other=sleep 61.4142", "-j3"});
+    const auto running =
+        startRace({"--check", "sh test.sh", fix, "slow=sleep " + lasting(61), "other=sleep " + lasting(61), "-j3"});
     awaitSaid(*running, "right: passed");
     EXPECT_GT(layersLeft(), 0U) << "the copy that they stand on";
     running->stop(SIGKILL);
@@ -18,7 +19,7 @@ TEST_P(Racing, KilledInTheMiddleItLeavesNothingAndCanBeRepeated) {
     // The next command that makes sandboxes takes away what is left.
     const Json answer = raced({fix, guess});
     EXPECT_EQ(answer["data"]["race"]["winner"], "right") << answer.dump(2);
-    expectEnded("61.4142");
+    expectEnded(lasting(61));
     EXPECT_EQ(gradusJson({"sandbox", "list"})["data"]["sandboxes"].size(), 2) << "only those of the second race";
     EXPECT_EQ(layersLeft(), 2U) << "the layers of those two";
     expectSameHost(counts);
@@ -35,14 +36,15 @@ TEST_P(Racing, KilledAtAnyMomentGcFindsAllThatIsLeft) {
     const std::string before = fingerprint();
     std::map<std::string, int> killed;
     for (const int millis : {0, 5, 15, 30, 60, 100, 160, 250, 400, 700, 1500, 2500}) {
-        const auto running = startRace({"--check", "sleep 0.1; sh test.sh", fix,
-                                        "soon=sleep 0.2; sed -i 's/ - / + /' sum.sh", "slow=sleep 61.5151", "-j3"});
+        const auto running =
+            startRace({"--check", "sleep 0.1; sh test.sh", fix, "soon=sleep 0.2; sed -i 's/ - / + /' sum.sh",
+                       "slow=sleep " + lasting(61), "-j3"});
         ::usleep(static_cast<useconds_t>(millis) * 1000);
         running->stop(SIGKILL);
         const std::string said = running->errSoFar();
         ++killed[said.empty() ? "before it said anything" : has(said, "passed") ? "after the first passed" : "between"];
         EXPECT_EQ(gradus({"gc"}).exit, 0) << millis;
-        expectEnded("61.5151");
+        expectEnded(lasting(61));
         EXPECT_EQ(gradus({"gc"}).exit, 0) << "what was still ending the first time";
         EXPECT_EQ(layersLeft(), 0U) << millis << said;
         EXPECT_TRUE(gradusJson({"sandbox", "list"})["data"]["sandboxes"].empty()) << millis;
@@ -61,13 +63,13 @@ TEST_P(Racing, InterruptedItEndsAllOfThemAndKeepsNothing) {
     brokenSum();
     const HostCounts counts = countHost();
     const std::string before = workTree();
-    const auto running = startRace({"--check", "sh test.sh", fix, "slow=sleep 62.4142", "-j2"});
+    const auto running = startRace({"--check", "sh test.sh", fix, "slow=sleep " + lasting(62), "-j2"});
     awaitSaid(*running, "right: passed");
     running->send(SIGINT);
     const Ended ended = running->wait();
     EXPECT_EQ(ended.exit, 130) << ended.out << ended.err;
     EXPECT_TRUE(has(ended.out, "cancelled: nothing was kept")) << ended.out;
-    EXPECT_EQ(processesCalledWith("62.4142"), 0);
+    EXPECT_EQ(processesCalledWith(lasting(62)), 0);
     EXPECT_EQ(layersLeft(), 0U);
     EXPECT_TRUE(gradusJson({"sandbox", "list"})["data"]["sandboxes"].empty());
     EXPECT_EQ(gradusJson({"race", "show"})["data"]["race"]["state"], "cancelled");

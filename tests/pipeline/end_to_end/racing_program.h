@@ -44,6 +44,8 @@ class Racing : public ClimbingProgram {
                 if (proof["guarantee"] == guarantee && proof["holds"] == true) return true;
         return false;
     }
+    /// Seconds that no other test on this machine sleeps: its processes can be counted while others run beside it.
+    static std::string lasting(int seconds) { return fmt::format("{}.{:07}", seconds, ::getpid()); }
     /// Processes of anybody that were called with exactly this word.
     static int processesCalledWith(const std::string& word) {
         int count = 0;
