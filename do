@@ -309,7 +309,8 @@ runTests() {
 # A budget is kept by looking at it: docs/contributing.md has the seconds.
 tellSlowest() {
     local rows
-    rows=$(sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: (.*[^ .]) \.*.* ([0-9.]+) sec$|\2 s\t\1|p' "$1" | sort -rn | head -10)
+    rows=$(sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: (.*[^ .]) \.*.* ([0-9.]+) sec$|\2 s\t\1|p' "$1" |
+        sort -rn | sed -n 1,10p) # sed reads to the end: head would end sort by a signal, and pipefail this script
     printf '\nThe slowest tests:\n%s\n\n' "$rows"
     grep -E '^[0-9]+% tests passed|^Total Test time' "$1" || true
 }
