@@ -33,7 +33,7 @@ usage() {
      --long              all of it: the long forms of the randomised and crash tests, and the mutants
      --vm                only the isolation suites, in a virtual machine with Debian's kernel and control groups v2
      --debug             in the debug build; --asan, --tsan: under the address or thread sanitizer
-./do build [PRESET]      build one of: release (default), debug, asan, tsan, coverage, tidy, fuzz
+./do build [PRESET]      build one of: release (default), debug, asan, tsan, mutants, coverage, tidy, fuzz
 ./do bench [ARG...]      build and run the benchmarks
 ./do coverage [FILTER]   run the tests in a build that counts; print line and branch coverage per folder
 ./do lint [--changed]    formatting, clang-tidy and shellcheck; --changed: clang-tidy only what differs from main
@@ -128,10 +128,10 @@ doBuild() {
     local preset=${1:-release}
     if (($# > 1)); then fail "build takes one preset"; fi
     case $preset in
-        debug | release | asan | tsan | coverage) need "${needed_to_build[@]}" ;;
+        debug | release | asan | tsan | mutants | coverage) need "${needed_to_build[@]}" ;;
         fuzz) need "${needed_to_build[@]}" "${needed_to_test[@]}" ;;
         tidy) need "${needed_to_build[@]}" "${needed_to_lint[@]}" ;;
-        *) fail "there is no preset '$preset'; presets: release debug asan tsan coverage tidy fuzz" ;;
+        *) fail "there is no preset '$preset'; presets: release debug asan tsan mutants coverage tidy fuzz" ;;
     esac
     build "$preset"
 }
@@ -153,18 +153,25 @@ doTest() {
     if [[ $changed == yes && $mutants == no ]]; then fail "--changed goes with --mutants"; fi
     need "${needed_to_build[@]}" "${needed_to_test[@]}"
     if [[ $vm == yes ]]; then testInVirtualMachine "$preset"; fi
-    if [[ $mutants == yes ]]; then testMutants "$preset" "$filter" "$changed"; fi
+    if [[ $mutants == yes && $long == no ]]; then
+        if [[ $preset != release ]]; then fail "mutants have a build of their own: --mutants goes without --$preset"; fi
+        testMutants "$filter" "$changed"
+        return
+    fi
     if [[ -n $filter && $long == no ]]; then
         buildFor "$preset" "$filter"
     else
         build "$preset"
-        if [[ $long == yes ]]; then build "$preset" mutants gradus_bench; fi
+        if [[ $long == yes ]]; then build "$preset" gradus_bench; fi
     fi
     # The fuzzers are a build of their own, made by clang.
     if [[ -z $filter || fuzzers =~ $filter ]]; then build fuzz fuzzers; fi
     if [[ -z $filter ]]; then fetchSources "$long"; fi
     if [[ $long == yes ]]; then fetchMachine || say "there is no kernel for a virtual machine: its test is skipped"; fi
-    runTests "$preset" "$filter" "$long"
+    local status=0
+    runTests "$preset" "$filter" "$long" || status=$?
+    if [[ $long == yes && -z $filter && $preset == release ]]; then testMutants '' no || status=$?; fi
+    return "$status"
 }
 
 # buildFor PRESET FILTER: the programs whose tests the filter names. The sources say which those are; ctest then says it
@@ -225,27 +232,27 @@ testNames() {
         }' "$1"
 }
 
-# testMutants PRESET FILTER CHANGED: every mutant, or those of the sources that differ from main.
+# testMutants FILTER CHANGED: every mutant, or those of the sources that differ from main.
 testMutants() {
-    local preset=$1 filter=$2 source programs regex targets=() tests=()
-    configure "$preset"
-    if [[ $3 == yes ]]; then
+    local filter=$1 source programs regex targets=() tests=()
+    configure mutants
+    if [[ $2 == yes ]]; then
         while IFS=$'\t' read -r source programs regex; do
             read -ra programs <<<"$programs"
             targets+=("${programs[@]}")
             tests+=("$regex")
-        done < <(changedFiles | grep -xFf - <(cut -f1 "build/$preset/tests/mutants.txt" | sort -u) |
-            while IFS= read -r source; do grep -F "$source"$'\t' "build/$preset/tests/mutants.txt"; done)
+        done < <(changedFiles | grep -xFf - <(cut -f1 build/mutants/tests/mutants.txt | sort -u) |
+            while IFS= read -r source; do grep -F "$source"$'\t' build/mutants/tests/mutants.txt; done)
         if ((${#targets[@]} == 0)); then
             say "no mutant is made of a source that differs from main"
-            exit 0
+            return
         fi
         filter=$(IFS='|' && echo "${tests[*]}")
-        runNinja "$preset" "${targets[@]}"
     else
-        runNinja "$preset" all mutants
+        targets=(mutants)
     fi
-    label='^mutant$' runTests "$preset" "$filter" no
+    runNinja mutants "${targets[@]}"
+    label='^mutant$' runTests mutants "$filter" no
 }
 
 # Released sources for tests to work on. Without them those tests are skipped; asked for once, unless --long insists.
@@ -292,7 +299,7 @@ runTests() {
     elif [[ $long == yes ]]; then
         export GRADUS_LONG=1 GRADUS_TEST_TIMEOUT=14400
     else
-        options+=(--label-exclude '^(long|mutant)$')
+        options+=(--label-exclude '^long$')
     fi
     if [[ $preset == asan || $preset == tsan ]]; then
         export GRADUS_TEST_TIMEOUT=${GRADUS_TEST_TIMEOUT:-1200} UBSAN_OPTIONS=print_stacktrace=1
@@ -303,7 +310,7 @@ runTests() {
     fi
     "${runner[@]}" ctest "${options[@]}" 2>&1 | tee "$log" || status=$?
     tellSlowest "$log"
-    exit "$status"
+    return "$status"
 }
 
 # A budget is kept by looking at it: docs/contributing.md has the seconds.

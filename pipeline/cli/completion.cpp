@@ -15,7 +15,7 @@ struct Candidate {
 };
 
 // Where the caller stands: behind the words of a verb or group, or behind an option that wants one of some choices.
-struct Place {
+struct Spot {
     std::string words;
     std::vector<Candidate> candidates;
 };
@@ -53,19 +53,19 @@ std::vector<std::string> pathsOf(const VerbTable& verbs) {
     return paths;
 }
 
-std::vector<Place> verbPlaces(const VerbTable& verbs) {
-    std::vector<Place> places;
+std::vector<Spot> verbPlaces(const VerbTable& verbs) {
+    std::vector<Spot> places;
     for (const std::string& path : pathsOf(verbs)) places.push_back({path, candidatesAfter(verbs, path)});
     return places;
 }
 
 // "audit query --format" for every option with choices, written as "PATH OPTION".
-std::vector<Place> choicePlaces(const VerbTable& verbs) {
-    std::vector<Place> places;
+std::vector<Spot> choicePlaces(const VerbTable& verbs) {
+    std::vector<Spot> places;
     const auto add = [&](const std::string& path, const std::vector<Option>& options) {
         for (const Option& option : options) {
             if (option.choices.empty()) continue;
-            Place place{fmt::format("{} --{}", path, option.name), {}};
+            Spot place{fmt::format("{} --{}", path, option.name), {}};
             for (const std::string_view choice : option.choices) place.candidates.push_back({std::string(choice), ""});
             places.push_back(std::move(place));
         }
@@ -147,7 +147,7 @@ std::string walk(const VerbTable& verbs, std::string_view start, std::string_vie
                        start, end, wordAt, stepPatterns(verbs, " | ", shellQuoted));
 }
 
-void appendFish(std::string& out, const Place& place) {
+void appendFish(std::string& out, const Spot& place) {
     for (const Candidate& candidate : place.candidates) {
         out +=
             fmt::format("complete -c gradus -n {} -a {} -d {}\n", fishQuoted("__gradus_at " + fishQuoted(place.words)),
@@ -162,11 +162,11 @@ std::string bashCompletion(const VerbTable& verbs) {
     out += "    local current=\"${COMP_WORDS[COMP_CWORD]}\" candidates=\"\"\n";
     out += walk(verbs, "1", "COMP_CWORD", "${COMP_WORDS[index]}");
     out += "    case \"$verb ${COMP_WORDS[COMP_CWORD - 1]}\" in\n";
-    for (const Place& place : choicePlaces(verbs))
+    for (const Spot& place : choicePlaces(verbs))
         out += fmt::format("        {}) candidates={} ;;\n", shellQuoted(place.words),
                            shellQuoted(wordList(place.candidates)));
     out += "        *)\n            case \"$verb\" in\n";
-    for (const Place& place : verbPlaces(verbs))
+    for (const Spot& place : verbPlaces(verbs))
         out += fmt::format("                {}) candidates={} ;;\n", shellQuoted(place.words),
                            shellQuoted(wordList(place.candidates)));
     out +=
@@ -179,11 +179,11 @@ std::string zshCompletion(const VerbTable& verbs) {
         "#compdef gradus\n# To load it: source <(gradus completion zsh)\n_gradus() {\n    local -a candidates\n";
     out += walk(verbs, "2", "CURRENT", "${words[index]}");
     out += "    case \"$verb ${words[CURRENT - 1]}\" in\n";
-    for (const Place& place : choicePlaces(verbs))
+    for (const Spot& place : choicePlaces(verbs))
         out +=
             fmt::format("        {}) candidates=({}) ;;\n", shellQuoted(place.words), describedList(place.candidates));
     out += "        *)\n            case \"$verb\" in\n";
-    for (const Place& place : verbPlaces(verbs))
+    for (const Spot& place : verbPlaces(verbs))
         out += fmt::format("                {}) candidates=({}) ;;\n", shellQuoted(place.words),
                            describedList(place.candidates));
     out += "            esac ;;\n    esac\n    _describe gradus candidates || _files\n}\n";
@@ -200,7 +200,7 @@ std::string fishCompletion(const VerbTable& verbs) {
     out += fmt::format("            case {}\n", stepPatterns(verbs, " ", fishQuoted));
     out += "                set verb (string trim -- \"$verb $word\")\n        end\n    end\n";
     out += "    test \"$verb\" = \"$argv[1]\"\nend\n";
-    for (const Place& place : verbPlaces(verbs)) appendFish(out, place);
+    for (const Spot& place : verbPlaces(verbs)) appendFish(out, place);
     return out;
 }
 

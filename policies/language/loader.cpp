@@ -204,8 +204,8 @@ bool isPolicyPath(const std::string& path) {
 }
 
 /// One loading: all files read, nothing resolved yet.
-struct Reading {
-    Reading(const RuleFiles& files, const Vocabulary& vocabulary, const Ceiling& ceiling)
+struct FileReading {
+    FileReading(const RuleFiles& files, const Vocabulary& vocabulary, const Ceiling& ceiling)
         : policies(vocabulary, findings), reader(vocabulary, findings, policies) {
         reader.readCeilingFile(ceiling);
         for (const RuleFile& file : files.files)
@@ -217,7 +217,7 @@ struct Reading {
     FileReader reader;
 };
 
-Settings projectSandbox(const RuleFiles& files, Reading& reading) {
+Settings projectSandbox(const RuleFiles& files, FileReading& reading) {
     const RuleFile* main = files.find(kPipelineFile);
     Draft draft = main != nullptr ? reading.reader.readPipelineFile(*main) : Draft{};
     const auto diagnostics = reading.findings.take();
@@ -299,7 +299,7 @@ void refuseGivingUp(const Settings& demands, Settings& settings, const std::stri
 Settings sandboxRules(const RuleFiles* files, const SandboxWish& wish, const Vocabulary& vocabulary,
                       const Ceiling& ceiling) {
     const RuleFiles none;
-    Reading reading(files != nullptr ? *files : none, vocabulary, ceiling);
+    FileReading reading(files != nullptr ? *files : none, vocabulary, ceiling);
     Settings settings = projectSandbox(files != nullptr ? *files : none, reading);
     putOnTop(settings, wish.asked);
     if (wish.policy) {
@@ -318,7 +318,7 @@ Settings sandboxRules(const RuleFiles* files, const SandboxWish& wish, const Voc
 }
 
 LoadResult load(const RuleFiles& files, const Vocabulary& vocabulary, const Ceiling& ceiling) {
-    Reading reading(files, vocabulary, ceiling);
+    FileReading reading(files, vocabulary, ceiling);
     LoadResult result;
     const RuleFile* main = files.find(kPipelineFile);
     if (main == nullptr)

@@ -1,3 +1,6 @@
+# Mutants live in a build of their own (GRADUS_MUTANTS, the preset `mutants`): each replaces one source of a library, so there
+# every source is compiled by itself. Every other build only looks whether the text that a mutant replaces is still there.
+#
 # The program of every mutant, and `mutants.txt`: which source each mutates, what is to be built to catch it, and the tests
 # that must. `./do test --mutants --changed` reads it.
 add_custom_target(mutants)
@@ -7,9 +10,10 @@ file(WRITE ${mutant_table} "")
 # gradus_mutant(PROGRAM SOURCE TESTS REGEX): PROGRAM, made of a mutated SOURCE, is caught by the tests that REGEX names, of
 # the program TESTS ("" if PROGRAM has them itself).
 function(gradus_mutant program source tests regex)
-    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
-    add_dependencies(mutants ${program})
-    file(APPEND ${mutant_table} "${source}\t${program} ${tests}\t${regex}\n")
+    separate_arguments(tests)
+    add_dependencies(mutants ${program} ${tests})
+    string(JOIN " " programs ${program} ${tests})
+    file(APPEND ${mutant_table} "${source}\t${programs}\t${regex}\n")
 endfunction()
 
 # gradus_mutate(NAME SOURCE RESULT old new [old new …]): a copy of SOURCE in which each `old` is replaced by its `new`;
@@ -41,6 +45,9 @@ endfunction()
 # gradus_writer_mutant(NAME SOURCE old new [old new …]): the program store_writer_NAME, built with the mutated SOURCE.
 function(gradus_writer_mutant name source)
     gradus_mutate(${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     add_executable(store_writer_${name} ${PROJECT_SOURCE_DIR}/tests/store/store_writer.cpp ${mutated})
     target_link_libraries(store_writer_${name} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 gradus::warnings)
     gradus_mutant(store_writer_${name} ${source} writer_mutants "(KillNine|PowerCut)[.]Catches")
@@ -50,6 +57,9 @@ endfunction()
 # one of them, must fail by an assertion of its own.
 function(gradus_harvest_mutant name test source)
     gradus_mutate(${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     set(program harvest_mutant_${name})
     add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/stages/changes/base_moved_test.cpp ${mutated})
     target_link_libraries(${program} PRIVATE gradus::changes GTest::gtest GTest::gtest_main gradus::warnings)
@@ -63,6 +73,9 @@ endfunction()
 # names must fail; each of them alone.
 function(gradus_clone_mutant name filter source)
     gradus_mutate(${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     set(sandbox ${PROJECT_SOURCE_DIR}/tests/stages/sandbox)
     add_executable(clone_${name} ${sandbox}/clone_home_test.cpp ${sandbox}/clone_fixture.cpp
         ${PROJECT_SOURCE_DIR}/tests/plugins/host_counts.cpp ${PROJECT_SOURCE_DIR}/tests/plugins/sandbox_fixture.cpp
@@ -84,6 +97,9 @@ endfunction()
 # gradus_jail_mutant(NAME SOURCE old new [old new …]): the program jail_NAME, gradus-jail built with the mutated SOURCE.
 function(gradus_jail_mutant name source)
     gradus_mutate(${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     add_executable(jail_${name} ${mutated} $<TARGET_OBJECTS:gradus_jail_main>)
     target_compile_options(jail_${name} PRIVATE -fno-exceptions -fno-rtti -fno-sanitize=all)
     target_link_options(jail_${name} PRIVATE -static -fno-sanitize=all)
@@ -95,6 +111,9 @@ endfunction()
 # of GateInvariant, must fail.
 function(gradus_gate_mutant name test source)
     gradus_mutate(gate_${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     set(program gate_mutant_${name})
     add_executable(${program} $<TARGET_OBJECTS:gate_invariants> ${mutated})
     target_link_libraries(${program} PRIVATE gradus::stages GTest::gtest GTest::gtest_main gradus::warnings)
@@ -108,6 +127,9 @@ endfunction()
 # fail.
 function(gradus_engine_mutant name test source)
     gradus_mutate(engine_${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     set(program engine_mutant_${name})
     add_executable(${program} $<TARGET_OBJECTS:engine_cases> ${mutated})
     target_link_libraries(${program} PRIVATE gradus::pipeline GTest::gtest GTest::gtest_main gradus::warnings)
@@ -121,6 +143,9 @@ endfunction()
 # fail.
 function(gradus_store_mutant name test source)
     gradus_mutate(store_${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     set(program store_mutant_${name})
     add_executable(${program} $<TARGET_OBJECTS:store_promises> ${mutated})
     target_link_libraries(${program} PRIVATE gradus::store SQLiteCpp SQLite::SQLite3 GTest::gtest GTest::gtest_main
@@ -142,6 +167,9 @@ endfunction()
 # gradus_program_mutant(NAME TESTS TEST SOURCE old new [old new …]): gradus itself with the mutated SOURCE.
 function(gradus_program_mutant name tests test source)
     gradus_mutate(program_${name} ${source} mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     set(place ${CMAKE_CURRENT_BINARY_DIR}/program_${name})
     add_executable(program_mutant_${name} ${PROJECT_SOURCE_DIR}/pipeline/main.cpp ${mutated})
     target_link_libraries(program_mutant_${name} PRIVATE gradus::pipeline gradus::isolation gradus::namespaces gradus::host
@@ -156,6 +184,9 @@ endfunction()
 # takes it for its own.
 function(gradus_keeper_mutant name tests test)
     gradus_mutate(keeper_${name} stages/sandbox/service_keeper.cpp mutated ${ARGN})
+    if(NOT GRADUS_MUTANTS)
+        return()
+    endif()
     set(place ${CMAKE_CURRENT_BINARY_DIR}/keeper_${name})
     add_executable(keeper_mutant_${name} ${mutated})
     target_compile_options(keeper_mutant_${name} PRIVATE -fno-sanitize=all)

@@ -11,7 +11,7 @@ namespace gradus::test {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kWriters = 2;
+constexpr int kAtOnce = 2;
 
 /// One cut: writers, the cut in the middle of their work, and the demands on what the disk holds then. Every other
 /// store is fresh, so that its key and anchor are new, too; the others were on the disk before.
@@ -23,7 +23,7 @@ std::optional<std::string> cutOnce(PowerCutDisk& disk, const fs::path& program, 
         prepareStore({disk.root() / name});
         ::sync();
     }
-    Writers writers(program, {disk.root() / name}, kWriters, std::to_string(round));
+    Writers writers(program, {disk.root() / name}, kAtOnce, std::to_string(round));
     if (writers.await(1 + static_cast<std::size_t>(upTo(160)))) writers.listen(std::chrono::microseconds(upTo(4000)));
     if (!writers.complaints().empty()) return "a writer said: " + writers.complaints().front();
     const std::vector<Acknowledged> before = writers.acknowledged();

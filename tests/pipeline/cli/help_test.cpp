@@ -12,7 +12,7 @@ namespace gradus {
 
 namespace {
 
-const Paint kPlain(false);
+const Paint kUncoloured(false);
 
 void expectFits(const std::string& page) {
     std::istringstream lines(page);
@@ -24,21 +24,21 @@ void expectFits(const std::string& page) {
 
 TEST(Help, FitsEightyColumnsOnEveryPage) {
     for (const VerbTable& verbs : {VerbTable(allVerbs()), sampleVerbs()}) {
-        expectFits(overviewHelp(verbs, kPlain));
-        for (const std::string& word : verbs.wordsAfter("")) expectFits(groupHelp(verbs, word, kPlain));
-        for (const Verb& verb : verbs.all()) expectFits(verbHelp(verb, kPlain));
+        expectFits(overviewHelp(verbs, kUncoloured));
+        for (const std::string& word : verbs.wordsAfter("")) expectFits(groupHelp(verbs, word, kUncoloured));
+        for (const Verb& verb : verbs.all()) expectFits(verbHelp(verb, kUncoloured));
     }
 }
 
 TEST(Help, ListsEveryVerbOnTheFrontPage) {
     const VerbTable verbs(allVerbs());
-    const std::string page = overviewHelp(verbs, kPlain);
+    const std::string page = overviewHelp(verbs, kUncoloured);
     for (const Verb& verb : verbs.all())
         EXPECT_NE(page.find("\n  " + std::string(verb.words) + " "), std::string::npos) << verb.words;
 }
 
 TEST(Help, ShowsExamplesBeforeUsageAndOptions) {
-    const std::string page = verbHelp(*sampleVerbs().find("audit query"), kPlain);
+    const std::string page = verbHelp(*sampleVerbs().find("audit query"), kUncoloured);
     EXPECT_EQ(page,
               "gradus audit query: list events\n"
               "\n"

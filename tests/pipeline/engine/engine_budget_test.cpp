@@ -10,7 +10,6 @@ namespace {
 using namespace std::chrono_literals;
 using S = PromotionState;
 
-const Actor kAda{ActorKind::kPerson, "ada"};
 const Actor kFixer{ActorKind::kAgent, "fixer"};
 
 class EngineBudget : public testing::Test {

@@ -18,8 +18,6 @@ namespace {
 
 using S = PromotionState;
 
-bool isLong() { return std::getenv("GRADUS_LONG") != nullptr; }
-
 std::vector<Scene> scenes() {
     return {{.name = "Sandbox", .driver = "sandbox", .withGit = false, .isSmall = true},
             {.name = "Worktree", .driver = "worktree", .withGit = false},

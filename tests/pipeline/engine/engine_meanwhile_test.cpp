@@ -10,9 +10,7 @@ namespace {
 
 using S = PromotionState;
 
-const Actor kAda{ActorKind::kPerson, "ada"};
 const Actor kBen{ActorKind::kPerson, "ben"};
-const Actor kBot{ActorKind::kAgent, "bot"};
 
 class EngineMeanwhile : public testing::Test {
   protected:

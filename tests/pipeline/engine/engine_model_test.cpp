@@ -527,9 +527,8 @@ class EngineModel : public testing::TestWithParam<unsigned> {};
 TEST_P(EngineModel, AgreesWithTheEngine) {
     constexpr unsigned kSequences = 25;
     constexpr std::size_t kCommands = 100;
-    const bool isLong = std::getenv("GRADUS_LONG") != nullptr;
-    const unsigned first = isLong ? std::random_device()() : GetParam() * kSequences;
-    for (unsigned i = 0; i < (isLong ? 4 * kSequences : kSequences); ++i) {
+    const unsigned first = isLong() ? std::random_device()() : GetParam() * kSequences;
+    for (unsigned i = 0; i < (isLong() ? 4 * kSequences : kSequences); ++i) {
         std::mt19937 random(first + i);
         std::vector<Command> commands;
         for (std::size_t n = 0; n < kCommands; ++n) commands.push_back(someCommand(random));
@@ -539,7 +538,7 @@ TEST_P(EngineModel, AgreesWithTheEngine) {
         for (const Command& command : script) text += "  " + command.text() + "\n";
         FAIL() << "seed " << first + i << ":\n" << text << run(script).value_or("it came and went");
     }
-    std::cout << (isLong ? 4 : 1) * kSequences * kCommands << " commands, seeds from " << first << ":";
+    std::cout << (isLong() ? 4 : 1) * kSequences * kCommands << " commands, seeds from " << first << ":";
     for (const S state : {S::kPromoted, S::kRejected, S::kRolledBack, S::kWaiting, S::kStale, S::kCancelled}) {
         std::cout << " " << Run::reached()[state] << " " << nameOf(kPromotionStates, state);
         EXPECT_GT(Run::reached()[state], 3);

@@ -15,12 +15,10 @@ namespace {
 
 using S = PromotionState;
 
-bool isLong() { return std::getenv("GRADUS_LONG") != nullptr; }
-
 /// A project whose production holds something, a change for it, and steps of one kind around the switch.
-struct Scene {
+struct StepScene {
     /// The step `failing`, if any, says no.
-    Scene(const std::string& kind, Cause health, const std::string& failing = "") {
+    StepScene(const std::string& kind, Cause health, const std::string& failing = "") {
         build(rig.project(), sampleBefore());
         Tree first = sampleBefore();
         first["first"] = file("first");
@@ -56,7 +54,7 @@ class EngineStepsCrash : public testing::Test {
   protected:
     /// Every call that changes something, every commit, and the end of every command, once production is entered.
     template <typename Work>
-    static std::size_t pointsOf(Scene& scene, std::size_t nth, bool isCountedAtOnce, const Work& work) {
+    static std::size_t pointsOf(StepScene& scene, std::size_t nth, bool isCountedAtOnce, const Work& work) {
         std::size_t count = 0;
         bool isCounted = isCountedAtOnce;
         const auto point = [&] {
@@ -75,23 +73,23 @@ class EngineStepsCrash : public testing::Test {
         scene.rig.ran = nullptr;
         return count;
     }
-    static std::size_t promote(Scene& scene, std::size_t nth) {
+    static std::size_t promote(StepScene& scene, std::size_t nth) {
         return pointsOf(scene, nth, false,
                         [&](Engine& engine) { engine.promote(scene.change, "production", scene.rig.progress, {}); });
     }
-    static int promoteAndDie(Scene& scene, std::size_t nth) {
+    static int promoteAndDie(StepScene& scene, std::size_t nth) {
         scene.rig.close();
         return inChild([&] { promote(scene, nth); });
     }
-    static int recoverAndDie(Scene& scene, std::size_t nth) {
+    static int recoverAndDie(StepScene& scene, std::size_t nth) {
         scene.rig.close();
         return inChild(
             [&] { pointsOf(scene, nth, true, [&](Engine& engine) { engine.recover(scene.rig.progress, {}); }); });
     }
-    static Promotion last(Scene& scene) { return scene.rig.promotions().back(); }
+    static Promotion last(StepScene& scene) { return scene.rig.promotions().back(); }
 
     /// The target and the world are as the promotion's end says.
-    void expectWhole(Scene& scene, const std::string& when) {
+    void expectWhole(StepScene& scene, const std::string& when) {
         SCOPED_TRACE(when);
         scene.rig.progress = {};
         scene.rig.ran = nullptr;
@@ -108,12 +106,12 @@ class EngineStepsCrash : public testing::Test {
     }
 
     void killEverywhere(const std::string& kind, Cause health, const std::string& failing = "") {
-        Scene whole(kind, health, failing);
+        StepScene whole(kind, health, failing);
         const std::size_t points = promote(whole, 0);
         ASSERT_GT(points, 15U);
         std::size_t stuck = 0;
         for (std::size_t n = 1; n <= points; n += isLong() || points < 30 ? 1 : 2) {
-            Scene scene(kind, health, failing);
+            StepScene scene(kind, health, failing);
             ASSERT_EQ(promoteAndDie(scene, n), SIGKILL) << n;
             scene.rig.engine()->recover(scene.rig.progress, {});
             expectWhole(scene, fmt::format("{}, killed at point {} of {}", kind, n, points));
@@ -124,7 +122,7 @@ class EngineStepsCrash : public testing::Test {
         std::cout << kind << ": " << points << " points, " << stuck << " times it ended in stuck\n";
     }
 
-    void judge(Scene& scene, const std::string& kind, std::size_t& stuck) {
+    void judge(StepScene& scene, const std::string& kind, std::size_t& stuck) {
         const bool isStuck = last(scene).state == S::kStuck;
         if (isStuck) ++stuck;
         EXPECT_TRUE(kind == "no" || !isStuck);
@@ -169,7 +167,7 @@ TEST_F(EngineStepsCrash, WhatSaidNoGoesBackWhoeverComesAfter) {
 
 TEST_F(EngineStepsCrash, APersonsWordFreesWhatIsStuck) {
     for (const bool isDone : {true, false}) {
-        Scene scene("no", Cause::kPassed);
+        StepScene scene("no", Cause::kPassed);
         ASSERT_EQ(scene.dieAfterTheFirstCommand(), SIGKILL);
         scene.rig.engine()->recover(scene.rig.progress, {});
         const Promotion stuck = last(scene);
@@ -186,7 +184,7 @@ TEST_F(EngineStepsCrash, APersonsWordFreesWhatIsStuck) {
 }
 
 /// Whose step `a` cannot be undone.
-void makeIrreversible(Scene& scene) {
+void makeIrreversible(StepScene& scene) {
     scene.rig.moreRules = scene.world.step("a", "irreversible = true\nidempotence = \"yes\"") +
                           scene.world.step("b", scene.world.undo() + "idempotence = \"yes\"") +
                           scene.world.step("c", scene.world.undo() + "idempotence = \"yes\"\nwhen = \"after-switch\"");
@@ -194,7 +192,7 @@ void makeIrreversible(Scene& scene) {
 
 class EngineStepsCrashPast : public EngineStepsCrash {
   protected:
-    static std::size_t promoteIt(Scene& scene, std::size_t nth) {
+    static std::size_t promoteIt(StepScene& scene, std::size_t nth) {
         return pointsOf(scene, nth, false, [&](Engine& engine) {
             engine.promote(scene.change, "production", scene.rig.progress, {},
                            {.overrides = {{Gate::kSteps, "a backup was made"}}});
@@ -203,12 +201,12 @@ class EngineStepsCrashPast : public EngineStepsCrash {
 };
 
 TEST_F(EngineStepsCrashPast, AnIrreversibleOneARecoveryGoesOn) {
-    Scene whole("yes", Cause::kPassed);
+    StepScene whole("yes", Cause::kPassed);
     makeIrreversible(whole);
     const std::size_t points = promoteIt(whole, 0);
     ASSERT_EQ(last(whole).state, S::kPromoted);
     for (std::size_t n = 1; n <= points; n += isLong() ? 1 : 2) {
-        Scene scene("yes", Cause::kPassed);
+        StepScene scene("yes", Cause::kPassed);
         makeIrreversible(scene);
         scene.rig.close();
         ASSERT_EQ(inChild([&] { promoteIt(scene, n); }), SIGKILL) << n;
@@ -226,12 +224,12 @@ TEST_F(EngineStepsCrashPast, AnIrreversibleOneARecoveryGoesOn) {
 
 TEST_F(EngineStepsCrashPast, AnIrreversibleOneWhatSaidNoStandsStill) {
     for (const std::string failing : {"b", "c"}) {
-        Scene whole("yes", Cause::kPassed, failing);
+        StepScene whole("yes", Cause::kPassed, failing);
         makeIrreversible(whole);
         const std::size_t points = promoteIt(whole, 0);
         ASSERT_EQ(last(whole).state, S::kStuck);
         for (std::size_t n = 1; n <= points; n += isLong() ? 1 : 2) {
-            Scene scene("yes", Cause::kPassed, failing);
+            StepScene scene("yes", Cause::kPassed, failing);
             makeIrreversible(scene);
             scene.rig.close();
             ASSERT_EQ(inChild([&] { promoteIt(scene, n); }), SIGKILL) << n;
@@ -249,25 +247,25 @@ TEST_F(EngineStepsCrashPast, AnIrreversibleOneWhatSaidNoStandsStill) {
 }
 
 TEST_F(EngineStepsCrashPast, AnIrreversibleOneSomebodyInsistedIsRemembered) {
-    const auto insist = [](Scene& scene, std::int64_t promotion, std::size_t nth) {
+    const auto insist = [](StepScene& scene, std::int64_t promotion, std::size_t nth) {
         return pointsOf(scene, nth, true, [&](Engine& engine) {
             engine.rollBack(promotion, scene.rig.progress, {}, {.insist = "a backup was restored"});
         });
     };
     // Taken back while it waits for a person to: it is the same promotion that goes back.
-    const auto waiting = [&](Scene& scene) {
+    const auto waiting = [&](StepScene& scene) {
         makeIrreversible(scene);
         scene.rig.rollback = "manual";
         promoteIt(scene, 0);
         EXPECT_EQ(last(scene).state, S::kVerifying);
         return last(scene).id;
     };
-    Scene whole("yes", Cause::kFailed);
+    StepScene whole("yes", Cause::kFailed);
     const std::size_t points = insist(whole, waiting(whole), 0);
     ASSERT_EQ(last(whole).state, S::kRolledBack);
     std::size_t back = 0;
     for (std::size_t n = 1; n <= points; n += isLong() ? 1 : 2) {
-        Scene scene("yes", Cause::kFailed);
+        StepScene scene("yes", Cause::kFailed);
         const std::int64_t promotion = waiting(scene);
         scene.rig.close();
         ASSERT_EQ(inChild([&] { insist(scene, promotion, n); }), SIGKILL) << n;
@@ -285,7 +283,7 @@ TEST_F(EngineStepsCrashPast, AnIrreversibleOneSomebodyInsistedIsRemembered) {
 
 TEST_F(EngineStepsCrash, AProbeThatCannotTellHasNotSaidNo) {
     for (const std::string probe : {"exit 2", "no-such-program"}) {
-        Scene scene("yes", Cause::kPassed);
+        StepScene scene("yes", Cause::kPassed);
         scene.rig.moreRules = scene.world.step(
             "a",
             fmt::format("{}idempotence = \"probe\"\nprobe = [\"sh\", \"-c\", \"{}\"]\n", scene.world.undo(), probe));
@@ -297,8 +295,8 @@ TEST_F(EngineStepsCrash, AProbeThatCannotTellHasNotSaidNo) {
 }
 
 /// A step that runs until it is told to end, and says then that it was done.
-struct SlowScene : Scene {
-    SlowScene() : Scene("yes", Cause::kPassed) {
+struct SlowScene : StepScene {
+    SlowScene() : StepScene("yes", Cause::kPassed) {
         const std::string place = rig.outside().native();
         rig.moreRules = fmt::format(
             "[[stage.production.step]]\nname = \"slow\"\nidempotence = \"probe\"\n"
@@ -368,12 +366,12 @@ TEST_F(EngineStepsCrash, WhatAStepLeftInTheBackgroundKeepsNobodyFromRecovering) 
 TEST_F(EngineStepsCrash, KilledAgainAndAgainWhileRecovering) {
     GRADUS_CASES("CR3");
     for (const std::string kind : {"yes", "probe", "no"}) {
-        Scene whole(kind, Cause::kFailed);
+        StepScene whole(kind, Cause::kFailed);
         const std::size_t points = promote(whole, 0);
         std::size_t deaths = 0;
         std::size_t stuck = 0;
         for (std::size_t n = 2; n <= points; n += isLong() ? 1 : 7) {
-            Scene scene(kind, Cause::kFailed);
+            StepScene scene(kind, Cause::kFailed);
             ASSERT_EQ(promoteAndDie(scene, n), SIGKILL);
             std::size_t nth = 1;
             while (recoverAndDie(scene, nth) == SIGKILL) {

@@ -115,7 +115,6 @@ class WayOut : public testing::Test {
     StageState production() { return rig.store().records().stageState(1, "production"); }
 };
 
-const Actor kBot{ActorKind::kAgent, "bot"};
 
 // It was switched back by hand, so what is asked for again is brought in again; only that goes out.
 TEST_F(WayOut, WhatWasBroughtInAnewGoesOutAlone) {

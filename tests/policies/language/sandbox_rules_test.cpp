@@ -133,15 +133,15 @@ TEST(SandboxRules, AnUnknownPolicyIsNamedWithWhatWasMeant) {
 }
 
 TEST(SandboxRules, TheCeilingWinsOverEverybody) {
-    constexpr const char* kCeiling = "requires = [\"no-network\"]\nlimits = { memory = \"512M\" }\n";
-    const Settings settings = rulesFor({}, kShop, kCeiling);
+    const char* const ceiling = "requires = [\"no-network\"]\nlimits = { memory = \"512M\" }\n";
+    const Settings settings = rulesFor({}, kShop, ceiling);
     EXPECT_EQ(limitOf(settings, "memory"), 512 << 20);
     EXPECT_EQ(settings.text("network"), "none");
-    EXPECT_NE(refusal(wishFor("memory", 1 << 30), kShop, kCeiling).find("/etc/gradus/ceiling.toml"), std::string::npos)
+    EXPECT_NE(refusal(wishFor("memory", 1 << 30), kShop, ceiling).find("/etc/gradus/ceiling.toml"), std::string::npos)
         << "and says which file set it";  // PF10
     SandboxWish host;
     host.asked.set("network", asked(ValueType::kNetwork, 0, "host"));
-    EXPECT_NE(refusal(host, kShop, kCeiling).find("the administrator's ceiling"), std::string::npos);
+    EXPECT_NE(refusal(host, kShop, ceiling).find("the administrator's ceiling"), std::string::npos);
 }
 
 TEST(SandboxRules, FilesWithErrorsGiveNone) {

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::shell;
 
-const std::vector<std::string> kNames{"a", "b.o", "d/a", "d/b.o", "d/e/f", "sp ace", "d/.gitignore", "ü", "-x"};
+const std::vector<std::string> kPaths{"a", "b.o", "d/a", "d/b.o", "d/e/f", "sp ace", "d/.gitignore", "ü", "-x"};
 
 void edit(const fs::path& project, const std::string& name) {
     const fs::path path = project / name;
@@ -100,14 +100,14 @@ TEST(WorkTreeProperty, DiffersFromTheCommitAsGitSays) {
         const test::ScratchDirectory scratch;
         const fs::path project = fs::canonical(scratch.path()) / "p";
         fs::create_directory(project);
-        for (const std::string& name : *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(kNames)))
+        for (const std::string& name : *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(kPaths)))
             edit(project, name);
         test::writeText(project / ".gitignore", *rc::gen::element<std::string>("", "*.o\n", "d/\n", "*.o\n!b.o\n"));
         shell(project,
               "git init -q . && git add -A && git add -f b.o d/b.o 2>/dev/null; git commit -q --allow-empty -m x");
         const int rounds = *rc::gen::inRange(1, 3);
         for (int round = 0; round < rounds; ++round) {
-            for (const std::string& name : *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(kNames)))
+            for (const std::string& name : *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(kPaths)))
                 edit(project, name);
             if (*rc::gen::arbitrary<bool>()) shell(project, "git add -A");
             const WorkTree tree = readWorkTree({.project = project, .cache = scratch / "cache"});

@@ -14,11 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using Observed = StageDriver::Observed;
 
-std::string read(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
 HostOutcome failing(int code) {
     HostOutcome outcome;
     outcome.exitCode = code;

@@ -15,13 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using Observed = StageDriver::Observed;
 
-void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-
-std::string read(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
 class WorktreeStage : public testing::Test {
   protected:
     WorktreeStage() : rig_("worktree") {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kParts{&Evidence::tree,  &Evidence::change, &Evidence::base,
                             &Evidence::rules, &Evidence::check,  &Evidence::environment};
 
-Evidence sample() {
+Evidence sampleEvidence() {
     Evidence evidence;
     for (std::size_t i = 0; i < kParts.size(); ++i) evidence.*kParts.at(i) = sha256("part " + std::to_string(i));
     return evidence;
@@ -20,20 +20,20 @@ Evidence sample() {
 
 TEST(EvidenceTest, CountsOnlyForExactlyWhatItWasTakenOn) {
     GRADUS_CASES("I8");
-    std::set<std::string> seen{sample().fingerprint().hex()};
+    std::set<std::string> seen{sampleEvidence().fingerprint().hex()};
     for (const auto part : kParts) {
-        Evidence other = sample();
+        Evidence other = sampleEvidence();
         other.*part = sha256("something else");
         EXPECT_TRUE(seen.insert(other.fingerprint().hex()).second);
     }
-    EXPECT_EQ(sample().fingerprint(), sample().fingerprint());
+    EXPECT_EQ(sampleEvidence().fingerprint(), sampleEvidence().fingerprint());
 }
 
 TEST(EvidenceTest, DoesNotConfuseOnePartWithAnother) {
     for (std::size_t i = 0; i + 1 < kParts.size(); ++i) {
-        Evidence swapped = sample();
+        Evidence swapped = sampleEvidence();
         std::swap(swapped.*kParts.at(i), swapped.*kParts.at(i + 1));
-        EXPECT_NE(swapped.fingerprint(), sample().fingerprint()) << i;
+        EXPECT_NE(swapped.fingerprint(), sampleEvidence().fingerprint()) << i;
     }
 }
 
