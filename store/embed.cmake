@@ -1,4 +1,5 @@
-# gradus_embed_migrations(OUT): writes migrations.h, one array of every store/migrations/NNNN_what.sql in order.
+# gradus_embed_migrations(OUT): writes migrations.h, one array of every store/migrations/NNNN_what.sql in order, and what
+# they make together (latest_schema.sql).
 # The files are listed, not globbed at build time: adding one re-runs CMake through the directory dependency.
 function(gradus_embed_migrations out)
     file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/migrations/*.sql)
@@ -20,6 +21,9 @@ function(gradus_embed_migrations out)
         file(READ ${file} sql)
         string(APPEND rows "    Migration{${number}, \"${name}\", R\"sql(${sql})sql\"},\n")
     endforeach()
+    set(latest ${CMAKE_CURRENT_SOURCE_DIR}/latest_schema.sql)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${latest})
+    file(READ ${latest} latest)
     file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
 #pragma once
 #include <array>
@@ -33,6 +37,7 @@ struct Migration {
 };
 inline constexpr auto kMigrations = std::to_array<Migration>({
 @rows@});
+inline constexpr std::string_view kLatestSchema = R"sql(@latest@)sql";
 }  // namespace gradus
 ]])
 endfunction()

@@ -17,7 +17,7 @@ bool inspectSchema(Sql& sql);
 /// The first table, index or trigger that is not as this program makes it; nothing if all are.
 std::optional<std::string> schemaDifference(Sql& sql);
 
-/// Brings the schema up to date, each migration in a transaction of its own. The writer lock must be held.
+/// Makes the schema, or brings an older one up to date, in one transaction. The writer lock must be held.
 void migrate(Sql& sql);
 
 }  // namespace gradus

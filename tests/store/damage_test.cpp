@@ -293,6 +293,28 @@ std::string schemaOf(const fs::path& database) {
     return out;
 }
 
+std::string definitions(Sql& sql) {
+    std::string out;
+    auto rows = sql("select sql from sqlite_schema where sql is not null order by rowid");
+    while (rows.step()) out += rows.text(0) + ";\n";
+    return out;
+}
+
+TEST(StoreSchema, ANewDatabaseIsWhatTheMigrationsMake) {
+    Sql made;
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(fs::path(GRADUS_SOURCE_DIR) / "store/migrations"))
+        files.push_back(entry.path());
+    std::ranges::sort(files);
+    for (const fs::path& file : files) made.script(bytesOf(file));
+    Sql fresh;
+    migrate(fresh);
+    const std::string should = definitions(made);
+    writeBytes("definitions.sql", should);
+    EXPECT_TRUE(definitions(fresh) == should)
+        << "below the two lines at its top, store/latest_schema.sql should be " << fs::absolute("definitions.sql");
+}
+
 TEST(Migration, BringsAnOldDatabaseUpToDate) {
     SampleStore sample;
     makeOldDatabase(sample.state.database());

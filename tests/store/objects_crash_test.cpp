@@ -11,6 +11,7 @@
 #include "store/file.h"
 #include "store/objects.h"
 #include "tests/store/objects_rig.h"
+#include "tests/support/effort.h"
 
 namespace gradus {
 namespace {
@@ -67,7 +68,6 @@ class Writer {
     pid_t child_ = -1;
 };
 
-bool isLong() { return std::getenv("GRADUS_LONG") != nullptr; }
 
 TEST(ObjectsCrash, WhatWasAcknowledgedIsThereAndWhatIsThereIsWholeAfterKills) {
     const Scratch scratch(fs::temp_directory_path());  // a real disk: its writers are met at more moments
@@ -76,7 +76,7 @@ TEST(ObjectsCrash, WhatWasAcknowledgedIsThereAndWhatIsThereIsWholeAfterKills) {
     std::set<std::uint32_t> acknowledged;
     std::uint64_t leftovers = 0;
     const SystemClock clock;
-    for (unsigned round = 0; round < (isLong() ? 300u : 30u); ++round) {
+    for (unsigned round = 0; round < (test::isLong() ? 300u : 30u); ++round) {
         // Two writers, a few numbers apart: they meet on the same contents.
         const std::uint32_t first = round * 20;
         Writer ahead(store, first + 3);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,14 +12,12 @@
 #include "store/audit_verify.h"
 #include "store/store.h"
 #include "tests/stages/drivers/target_scene.h"
+#include "tests/support/effort.h"
 
 namespace gradus::test {
 
 inline const Actor kAda{ActorKind::kPerson, "ada"};
 inline const Actor kBot{ActorKind::kAgent, "bot"};
-
-/// Whether the long forms of the tests are wanted.
-inline bool isLong() { return std::getenv("GRADUS_LONG") != nullptr; }
 
 /// An engine over real drivers, a real store and made-up checks, in memory: a project, and as its last stage whatever
 /// the scene says; a release directory beside a project without git unless told otherwise.

@@ -44,21 +44,23 @@ Node nodeAt(const fs::path& path) {
     }
     // Reading a pipe would wait for a writer.
     if (!S_ISREG(info.st_mode)) return node;
-    std::ifstream in(path, std::ios::binary);
-    node.bytes.assign(std::istreambuf_iterator<char>(in), {});
+    node.bytes.resize(static_cast<std::size_t>(info.st_size));
+    std::ifstream(path, std::ios::binary).read(node.bytes.data(), info.st_size);
     return node;
 }
 
-// Removing what a read-only directory holds takes its owner's rights first.
+}  // namespace
+
 void removeTree(const fs::path& path) {
+    std::error_code failed;
+    fs::remove_all(path, failed);
+    if (!failed) return;
     if (fs::is_directory(fs::symlink_status(path))) {
         ::chmod(path.c_str(), 0700);
         for (const auto& entry : fs::directory_iterator(path)) removeTree(entry.path());
     }
     fs::remove(path);
 }
-
-}  // namespace
 
 bool isRoot() { return ::geteuid() == 0; }
 
@@ -79,10 +81,15 @@ void build(const fs::path& root, const Tree& tree) {
         if (node->second.type == EntryType::kDirectory) ::chmod((root / node->first).c_str(), node->second.mode);
 }
 
-Tree readTree(const fs::path& root) {
+Tree readTree(const fs::path& root, const std::set<std::string>& without) {
     Tree tree;
-    for (fs::recursive_directory_iterator at(root), end; at != end; ++at)
-        tree[at->path().lexically_relative(root).native()] = nodeAt(at->path());
+    for (fs::recursive_directory_iterator at(root), end; at != end; ++at) {
+        const std::string name = at->path().lexically_relative(root).native();
+        if (without.contains(name))
+            at.disable_recursion_pending();
+        else
+            tree[name] = nodeAt(at->path());
+    }
     return tree;
 }
 

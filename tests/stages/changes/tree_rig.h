@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +33,8 @@ inline Node link(std::string text) { return {EntryType::kSymlink, 0777, std::mov
 inline Node folder(std::uint32_t mode = 0755) { return {EntryType::kDirectory, mode, ""}; }
 
 void build(const std::filesystem::path& root, const Tree& tree);
-Tree readTree(const std::filesystem::path& root);
+/// Of the directories in `without`, nothing.
+Tree readTree(const std::filesystem::path& root, const std::set<std::string>& without = {});
 /// Type, mode and bytes only: what a change set speaks of.
 Tree plain(Tree tree);
 /// One line for each path that differs, for messages.
@@ -124,6 +126,9 @@ int inChild(const std::function<void()>& work);
 /// A tree and what becomes of it, with every type and every transition between them.
 Tree sampleBefore();
 Tree sampleAfter();
+
+/// Also what lies in directories that may not be written.
+void removeTree(const std::filesystem::path& path);
 
 bool isRoot();
 

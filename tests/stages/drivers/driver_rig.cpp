@@ -40,7 +40,7 @@ DriverRig::~DriverRig() {
     // Without git the marker of a work tree lies where no test directory is.
     std::error_code ignored;
     if (marker_.filename().native().starts_with(".gradus-target-")) fs::remove(marker_, ignored);
-    ::system(("chmod -R u+rwX '" + base_.native() + "' 2>/dev/null; rm -rf '" + base_.native() + "'").c_str());
+    removeTree(base_);
 }
 
 void DriverRig::setText(const std::string& key, const std::string& text) {
@@ -91,13 +91,12 @@ TargetLock DriverRig::lock(std::int64_t promotion) {
 
 Tree DriverRig::world() const {
     Tree tree;
-    for (const auto& [path, node] : readTree(base_)) {
-        const bool isOurs = path == "state" || path.starts_with("state/");
+    for (const auto& [path, node] : readTree(base_, {"state"})) {
         // git's own bookkeeping moves with every look; what it says is asked otherwise.
         const bool isBranch =
             stage_.driver == "branch" && (path.starts_with("target/") || path.starts_with("upstream/"));
         const bool isGit = path.starts_with("project/.git/") || isBranch;
-        if (isOurs || isGit) continue;
+        if (isGit) continue;
         tree[path] = node;
         // What is made anew each time it is switched or locked.
         if (path == "target/current" || path == "target/.gradus-target") tree[path].modified = 0;

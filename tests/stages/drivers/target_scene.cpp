@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <stdexcept>
 
 namespace gradus::test {
@@ -30,13 +31,22 @@ std::string told(const HostCommand& command, const std::string& name) {
     return "";
 }
 
+/// A repository without a commit: made once, and copied by everyone after.
+void makeRepository(const fs::path& at, const std::string& options) {
+    static std::map<std::string, ScratchDirectory> made;
+    const auto [place, isNew] = made.try_emplace(options);
+    const fs::path model = place->second / "repository";
+    if (isNew) run("git init -q -b main " + options + " '" + model.native() + "'");
+    fs::copy(model, at, fs::copy_options::recursive);
+}
+
 void layOut(const fs::path& base, bool withGit) {
     ::setenv("HOME", base.c_str(), 1);
     ::setenv("XDG_CONFIG_HOME", (base / "config").c_str(), 1);
     ::setenv("GIT_CONFIG_NOSYSTEM", "1", 1);
     fs::create_directories(base / "project");
     fs::create_directories(base / "state");
-    if (withGit) run("git init -q -b main '" + (base / "project").native() + "'");
+    if (withGit) makeRepository(base / "project", "");
 }
 
 TargetScene::TargetScene(Scene scene, fs::path base) : scene_(std::move(scene)), base_(std::move(base)) {}
@@ -56,11 +66,11 @@ void TargetScene::prepare() const {
     if (scene_.withCommit)
         run("cd '" + project().native() + "' && git add -A && git -c user.name=a -c user.email=a@b commit -q -m first");
     if (scene_.driver != "branch") return;
-    run("git init -q --bare '" + target().native() + "'");
+    makeRepository(target(), "--bare");
     if (!scene_.withPush) return;
     const std::string upstream = (base_ / "upstream").native();
-    run("git init -q --bare '" + upstream + "' && git -C '" + target().native() + "' remote add upstream '" + upstream +
-        "'");
+    makeRepository(upstream, "--bare");
+    run("git -C '" + target().native() + "' remote add upstream '" + upstream + "'");
 }
 
 Tree TargetScene::held(Tree tree) const {
