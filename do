@@ -8,12 +8,12 @@ needed_to_build=(
     libbenchmark-dev libfmt-dev libgit2-dev libgtest-dev libpoco-dev librapidcheck-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
     libtomlplusplus-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
 )
-# libclang-rt is for the fuzzers, python3 for the second verifier of the audit log, git to be held against and cloned; the others
-# make and mount the disks that the power-cut tests break and that projects lie on, give a user a session, copy the whole
-# system for an ordinary user who installs a package in it, set the clock, and are what people run in a sandbox: an editor,
-# a server.
+# python3 is for the second verifier of the audit log, git to be held against and cloned; the others make and mount the
+# disks that the power-cut tests break and that projects lie on, give a user a session, copy the whole system for an
+# ordinary user who installs a package in it, set the clock, and are what people run in a sandbox: an editor, a server.
 needed_to_test=(btrfs-progs curl dbus-user-session dpkg e2fsprogs faketime fuse-overlayfs git iproute2
-    libclang-rt-14-dev make mount nodejs passwd python3 redis-tools systemd tzdata uidmap vim-tiny xfsprogs)
+    make mount nodejs passwd python3 redis-tools systemd tzdata uidmap vim-tiny xfsprogs)
+needed_to_fuzz=(libclang-rt-14-dev)
 # A machine that the isolation suites are run in, emulated; its kernel is fetched and unpacked, never installed.
 needed_to_vm=(busybox-static cpio qemu-system-x86)
 # What the benchmarks stand beside; without one of them its rows say so.
@@ -129,7 +129,7 @@ doBuild() {
     if (($# > 1)); then fail "build takes one preset"; fi
     case $preset in
         debug | release | asan | tsan | mutants | coverage) need "${needed_to_build[@]}" ;;
-        fuzz) need "${needed_to_build[@]}" "${needed_to_test[@]}" ;;
+        fuzz) need "${needed_to_build[@]}" "${needed_to_fuzz[@]}" ;;
         tidy) need "${needed_to_build[@]}" "${needed_to_lint[@]}" ;;
         *) fail "there is no preset '$preset'; presets: release debug asan tsan mutants coverage tidy fuzz" ;;
     esac
@@ -164,8 +164,11 @@ doTest() {
         build "$preset"
         if [[ $long == yes ]]; then build "$preset" gradus_bench; fi
     fi
-    # The fuzzers are a build of their own, made by clang.
-    if [[ -z $filter || fuzzers =~ $filter ]]; then build fuzz fuzzers; fi
+    # The fuzzers are a build of their own.
+    if [[ $long == yes && (-z $filter || fuzzers =~ $filter) ]]; then
+        need "${needed_to_fuzz[@]}"
+        build fuzz fuzzers
+    fi
     if [[ -z $filter ]]; then fetchSources "$long"; fi
     if [[ $long == yes ]]; then fetchMachine || say "there is no kernel for a virtual machine: its test is skipped"; fi
     local status=0
@@ -284,7 +287,7 @@ testInVirtualMachine() {
 runTests() {
     local preset=$1 filter=$2 long=$3 runner=() status=0 log=build/$1/tests.log
     # More places than cores: half of a test's time is waiting, for a disk or a deadline.
-    local options=(--test-dir "build/$preset" --parallel "$(($(nproc) * 2))" --output-on-failure --no-tests=error
+    local options=(--test-dir "build/$preset" --parallel "$(($(nproc) * 3))" --output-on-failure --no-tests=error
         --no-label-summary)
     # Without a filter every case must have been heard of (tests/cases_test.cpp).
     if [[ -n $filter ]]; then
@@ -308,9 +311,21 @@ runTests() {
     if [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null; then
         runner=(setarch --addr-no-randomize)
     fi
+    if [[ -z $filter && $long == no ]] && canHaveOwnTmp; then
+        say "the tests have a /tmp of their own, in memory"
+        # shellcheck disable=SC2016  # the inner shell's
+        runner=(unshare --mount sh -c 'mount -t tmpfs -o mode=1777 tmpfs /tmp && exec "$@"' sh "${runner[@]}")
+    fi
     "${runner[@]}" ctest "${options[@]}" 2>&1 | tee "$log" || status=$?
     tellSlowest "$log"
     return "$status"
+}
+
+# A third of the suite's time is a disk's, which has nothing to tell most tests; those that break disks make their own. Only
+# root can mount, half of a small memory is too little, and a clone below /tmp would no longer be seen.
+canHaveOwnTmp() {
+    ((EUID == 0)) && [[ $PWD/ != /tmp/* ]] && (($(awk '/^MemAvailable/ { print $2 }' /proc/meminfo) >= 8 << 20)) &&
+        unshare --mount true 2>/dev/null
 }
 
 # A budget is kept by looking at it: docs/contributing.md has the seconds.
