@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tests/pipeline/end_to_end/program.h"
+#include "tests/support/known_proofs.h"
 
 namespace gradus::test {
 
@@ -21,9 +22,11 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
         writeBytes(project / ".gitignore", "ignored/\n");
         if (GetParam() == As::kOrdinaryUser) becomeOrdinary();
         if (IsSkipped()) return;
+        proofs_.emplace(state, GetParam() == As::kOrdinaryUser ? kOrdinaryUid : ::geteuid());
+        // As few processes as will do: there are a thousand such tests.
         shell(
-            "git init -q && git config user.name Ada && git config user.email ada@example.org && git add -A && "
-            "git commit -qm first");
+            "git init -q --template= && printf '[user]\\n\\tname = Ada\\n\\temail = ada@example.org\\n' >> "
+            ".git/config && git add -A && git -c maintenance.auto=false commit -qm first");
     }
 
     Words startedBy;  ///< what starts every command of this test's user: env and its words, or nothing
@@ -94,6 +97,8 @@ class SandboxProgramTest : public ProgramTest, public testing::WithParamInterfac
             EXPECT_EQ(::lchown(entry.path().c_str(), kOrdinaryUid, kOrdinaryUid), 0);
         EXPECT_EQ(::chown(scratch.path().c_str(), kOrdinaryUid, kOrdinaryUid), 0);
     }
+
+    std::optional<KnownProofs> proofs_;
 };
 
 inline std::string nameOfUser(const testing::TestParamInfo<As>& info) {

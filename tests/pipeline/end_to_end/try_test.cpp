@@ -272,7 +272,7 @@ TEST_P(Try, WordsAfterTheDashesAreNeverOptions) {
 
 TEST_P(Try, AStateDirectoryThatCannotBeWrittenStopsItInWords) {
     if (GetParam() == As::kSelf && ::geteuid() == 0) GTEST_SKIP() << "root writes everywhere";
-    shell("mkdir " + state.native() + " && chmod 0500 " + state.native());
+    shell("rm -rf " + state.native() + " && mkdir " + state.native() + " && chmod 0500 " + state.native());
     const Ended ended = tried("touch ran");
     EXPECT_EQ(ended.exit, 125);
     EXPECT_TRUE(has(ended.err, state.native())) << ended.err;

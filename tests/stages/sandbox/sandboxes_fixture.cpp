@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "plugins/api/choice.h"
 #include "stages/sandbox/layers.h"
 #include "store/file.h"
 #include "store/privilege.h"
@@ -38,10 +39,9 @@ SandboxesTest::SandboxesTest()
       state_{place_.path() / "state"},
       backend_(NamespacesConfig{GRADUS_JAIL, "/sys/fs/cgroup", jailPatience()}, systemClock_) {
     // Proving takes a while, and nothing here is about that: the first test's proofs serve all.
-    static const ProbeResult kProofs = backend_.probe();
-    const ProbeKey key = backend_.probeKey();
+    proofs_.emplace(state_.root, ::geteuid());
     makeDirectories(state_.root / "proofs");
-    writeFileDurably(state_.root / "proofs/probe-namespaces", formatProbe(key, kProofs), 0600);
+    cachedProbe(backend_, state_.root / "proofs");
     before_ = countHost();
     side_.emplace(*this);
 }

@@ -9,6 +9,7 @@
 #include "stages/sandbox/sandboxes.h"
 #include "store/audit_verify.h"
 #include "tests/plugins/sandbox_fixture.h"
+#include "tests/support/known_proofs.h"
 #include "tests/support/sample_store.h"
 
 namespace gradus {
@@ -57,6 +58,7 @@ class SandboxesTest : public ::testing::Test {
     HostProject place_;  ///< holds the state; gone with the test, whatever modes are in it
     HostProject project_;
     StateDirectory state_;
+    std::optional<test::KnownProofs> proofs_;
     NamespacesBackend backend_;
     std::optional<Side> side_;
     HostCounts before_;
