@@ -12,6 +12,7 @@
 #include "store/model/digest.h"
 #include "store/privilege.h"
 #include "tests/plugins/patience.h"
+#include "tests/support/reach.h"
 
 namespace gradus {
 
@@ -102,6 +103,10 @@ void SandboxTest::TearDown() {
 bool SandboxTest::isRoot() { return isMachineRoot(); }
 
 Identity SandboxTest::someone() { return isRoot() ? Identity{41234, 41234} : Identity{::geteuid(), ::getegid()}; }
+
+void SandboxTest::requireReachable() {
+    if (isRoot() && !test::canOthersRun(GRADUS_GUEST)) GTEST_SKIP() << "only root can reach " << GRADUS_GUEST;
+}
 
 Workspace SandboxTest::workspaceOf(const HostProject& project) {
     Workspace workspace;

@@ -51,12 +51,15 @@ class SandboxTest : public ::testing::Test {
     void SetUp() override {
         before_ = countHost();
         backend_ = makeBackend(clock_);
+        if (isProcessBackend()) requireReachable();
     }
     void TearDown() override;
 
     /// As root somebody else, so that being nobody special is what is tested; else oneself.
     static Identity someone();
     static bool isRoot();
+    /// The backend process binds nothing: what someone() runs must be reachable where it lies.
+    static void requireReachable();
 
     IsolationBackend& backend() { return *backend_; }
     /// An overlay of `project` at its own path, and the guest program at /run/guest.

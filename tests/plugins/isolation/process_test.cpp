@@ -21,6 +21,10 @@ namespace fs = std::filesystem;
 
 class BareProcess : public SandboxTest {
   protected:
+    void SetUp() override {
+        SandboxTest::SetUp();
+        requireReachable();
+    }
     std::unique_ptr<Sandbox> bare(const Limits& limits = {}, Network network = Network::kNone) {
         return process_.open({}, limits, network, someone());
     }

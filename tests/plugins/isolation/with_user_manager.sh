@@ -7,6 +7,7 @@ set -eu
 if [ "${1:-}" != --inside ]; then
     skip() { echo "skipped: $1" && exit 77; }
     [ "$(id -u)" = 0 ] || skip "only root can set up a user's session"
+    setpriv --reuid="$1" --regid="$1" --clear-groups test -x "$2" || skip "only root can reach $2"
     [ -x /lib/systemd/systemd ] || skip "systemd is not installed"
     command -v dbus-daemon >/dev/null || skip "dbus-daemon is not installed"
     [ -e /sys/fs/cgroup/unified/cgroup.procs ] || [ -e /sys/fs/cgroup/cgroup.procs ] || skip "no unified hierarchy is mounted"
