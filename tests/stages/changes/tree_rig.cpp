@@ -81,14 +81,12 @@ void build(const fs::path& root, const Tree& tree) {
         if (node->second.type == EntryType::kDirectory) ::chmod((root / node->first).c_str(), node->second.mode);
 }
 
-Tree readTree(const fs::path& root, const std::set<std::string>& without) {
+Tree readTree(const fs::path& root, const std::set<std::string>& closed) {
     Tree tree;
     for (fs::recursive_directory_iterator at(root), end; at != end; ++at) {
         const std::string name = at->path().lexically_relative(root).native();
-        if (without.contains(name))
-            at.disable_recursion_pending();
-        else
-            tree[name] = nodeAt(at->path());
+        if (closed.contains(name)) at.disable_recursion_pending();
+        tree[name] = nodeAt(at->path());
     }
     return tree;
 }

@@ -33,8 +33,8 @@ inline Node link(std::string text) { return {EntryType::kSymlink, 0777, std::mov
 inline Node folder(std::uint32_t mode = 0755) { return {EntryType::kDirectory, mode, ""}; }
 
 void build(const std::filesystem::path& root, const Tree& tree);
-/// Of the directories in `without`, nothing.
-Tree readTree(const std::filesystem::path& root, const std::set<std::string>& without = {});
+/// Of the directories in `closed`, only that they are there.
+Tree readTree(const std::filesystem::path& root, const std::set<std::string>& closed = {});
 /// Type, mode and bytes only: what a change set speaks of.
 Tree plain(Tree tree);
 /// One line for each path that differs, for messages.

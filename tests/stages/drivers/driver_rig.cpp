@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <set>
 #include <stdexcept>
 
 namespace gradus::test {
@@ -90,17 +91,13 @@ TargetLock DriverRig::lock(std::int64_t promotion) {
 }
 
 Tree DriverRig::world() const {
-    Tree tree;
-    for (const auto& [path, node] : readTree(base_, {"state"})) {
-        // git's own bookkeeping moves with every look; what it says is asked otherwise.
-        const bool isBranch =
-            stage_.driver == "branch" && (path.starts_with("target/") || path.starts_with("upstream/"));
-        const bool isGit = path.starts_with("project/.git/") || isBranch;
-        if (isGit) continue;
-        tree[path] = node;
-        // What is made anew each time it is switched or locked.
-        if (path == "target/current" || path == "target/.gradus-target") tree[path].modified = 0;
-    }
+    // git's own bookkeeping moves with every look; what it says is asked otherwise.
+    std::set<std::string> closed = {"state", "project/.git"};
+    if (stage_.driver == "branch") closed.insert({"target", "upstream"});
+    Tree tree = readTree(base_, closed);
+    // What is made anew each time it is switched or locked.
+    for (const char* path : {"target/current", "target/.gradus-target"})
+        if (tree.contains(path)) tree[path].modified = 0;
     return tree;
 }
 

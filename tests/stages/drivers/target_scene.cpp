@@ -36,8 +36,23 @@ void makeRepository(const fs::path& at, const std::string& options) {
     static std::map<std::string, ScratchDirectory> made;
     const auto [place, isNew] = made.try_emplace(options);
     const fs::path model = place->second / "repository";
-    if (isNew) run("git init -q -b main " + options + " '" + model.native() + "'");
+    if (isNew) run("git init -q -b main --template= " + options + " '" + model.native() + "'");
     fs::copy(model, at, fs::copy_options::recursive);
+}
+
+/// All that lies in `project`, committed: git is run for the first of each kind, and everyone after gets a copy of its .git.
+void commitAll(const fs::path& project, bool isSmall) {
+    static std::map<bool, ScratchDirectory> made;
+    const auto [place, isNew] = made.try_emplace(isSmall);
+    const fs::path model = place->second / "git";
+    if (isNew) {
+        run("cd '" + project.native() +
+            "' && git add -A && git -c user.name=a -c user.email=a@b -c maintenance.auto=false commit -q -m first");
+        fs::copy(project / ".git", model, fs::copy_options::recursive);
+    } else {
+        fs::remove_all(project / ".git");
+        fs::copy(model, project / ".git", fs::copy_options::recursive);
+    }
 }
 
 void layOut(const fs::path& base, bool withGit) {
@@ -63,8 +78,7 @@ Tree TargetScene::goal() const {
 
 void TargetScene::prepare() const {
     build(project(), base());
-    if (scene_.withCommit)
-        run("cd '" + project().native() + "' && git add -A && git -c user.name=a -c user.email=a@b commit -q -m first");
+    if (scene_.withCommit) commitAll(project(), scene_.isSmall);
     if (scene_.driver != "branch") return;
     makeRepository(target(), "--bare");
     if (!scene_.withPush) return;
