@@ -68,7 +68,6 @@ class Writer {
     pid_t child_ = -1;
 };
 
-
 TEST(ObjectsCrash, WhatWasAcknowledgedIsThereAndWhatIsThereIsWholeAfterKills) {
     const Scratch scratch(fs::temp_directory_path());  // a real disk: its writers are met at more moments
     const fs::path store = scratch.path() / "objects";

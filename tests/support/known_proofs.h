@@ -10,8 +10,8 @@
 
 namespace gradus::test {
 
-/// Asking a backend for its proofs takes a second of processor time, and the answer is the same for all tests of one user.
-/// So the first answer is kept below the build directory (`./do test` begins without any) and lent to each state
+/// Asking a backend for its proofs takes a second of processor time, and the answer is the same for all tests of one
+/// user. So the first answer is kept below the build directory (`./do test` begins without any) and lent to each state
 /// directory. Its key tells whether it still counts: the program takes no other for its own.
 class KnownProofs {
   public:

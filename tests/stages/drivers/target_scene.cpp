@@ -40,7 +40,8 @@ void makeRepository(const fs::path& at, const std::string& options) {
     fs::copy(model, at, fs::copy_options::recursive);
 }
 
-/// All that lies in `project`, committed: git is run for the first of each kind, and everyone after gets a copy of its .git.
+/// All that lies in `project`, committed: git is run for the first of each kind, and everyone after gets a copy of its
+/// .git.
 void commitAll(const fs::path& project, bool isSmall) {
     static std::map<bool, ScratchDirectory> made;
     const auto [place, isNew] = made.try_emplace(isSmall);
