@@ -40,7 +40,8 @@ Json entryJson(const std::optional<Entry>& entry) {
     if (!entry) return nullptr;
     Json json{{"type", nameOf(kEntryTypes, entry->type)}, {"mode", fmt::format("{:04o}", entry->mode)}};
     if (entry->type != EntryType::kDirectory) {
-        json["digest"] = entry->digest.hex();
+        // Of what is thrown away, contents are not read.
+        if (entry->digest != Digest{}) json["digest"] = entry->digest.hex();
         json["size"] = entry->size;
     }
     return json;

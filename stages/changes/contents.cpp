@@ -28,7 +28,15 @@ std::size_t readAt(int fd, char* space, std::size_t size, std::uint64_t at, std:
     }
 }
 
-bool mayHaveHoles(const struct stat& info) { return info.st_blocks * 512 < info.st_size; }
+constexpr std::uint64_t kBlock = 512;  // st_blocks counts in these
+
+/// At least so many bytes of it are holes.
+std::uint64_t leastHoles(const struct stat& info) {
+    const std::uint64_t stored = static_cast<std::uint64_t>(info.st_blocks) * kBlock;
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    return size > stored ? size - stored : 0;
+}
+bool mayHaveHoles(const struct stat& info) { return leastHoles(info) > 0; }
 
 }  // namespace
 
@@ -59,9 +67,11 @@ class Contents::Source final : public ByteSource {
 
     std::uint64_t holes() const { return holes_; }
     std::uint64_t data() const { return data_; }
+    std::uint64_t extents() const { return extents_; }
 
   private:
     void findData() {
+        ++extents_;
         const off_t data = ::lseek(fd_, static_cast<off_t>(at_), SEEK_DATA);
         if (data < 0 && errno != ENXIO) failToRead(name_);
         dataBegin_ = data < 0 ? size_ : std::min(static_cast<std::uint64_t>(data), size_);
@@ -77,6 +87,7 @@ class Contents::Source final : public ByteSource {
     std::uint64_t dataEnd_ = 0;
     std::uint64_t holes_ = 0;
     std::uint64_t data_ = 0;
+    std::uint64_t extents_ = 0;
 };
 
 void Contents::charge(std::uint64_t bytes) {
@@ -101,6 +112,8 @@ Contents::Content Contents::readWhole(int fd, std::uint64_t size, std::string_vi
 
 std::optional<Contents::Content> Contents::read(int fd, const struct stat& info, std::string_view name) {
     buffer_.resize(kBuffer);
+    // A hole costs its sandbox nothing and us a second per gigabyte: refused before the first byte, not after the last.
+    if (leastHoles(info) > holesLeft_) return std::nullopt;
     const auto size = static_cast<std::uint64_t>(info.st_size);
     if (size <= kBuffer) return readWhole(fd, size, name);
     Source source(fd, info, name);
@@ -111,11 +124,16 @@ std::optional<Contents::Content> Contents::read(int fd, const struct stat& info,
         charged = source.data();
         hasher_.update({buffer_.data(), got});
         content.size += got;
-        if (source.holes() <= holesLeft_) continue;
+        between_();
+        if (source.holes() <= holesLeft_ && source.extents() <= extentsLeft_) continue;
+        // What was spent on it is spent: a thousand such files must not cost a thousand times the bound.
+        holesLeft_ -= std::min(holesLeft_, source.holes());
+        extentsLeft_ -= std::min(extentsLeft_, source.extents());
         static_cast<void>(hasher_.finish());
         return std::nullopt;
     }
     holesLeft_ -= source.holes();
+    extentsLeft_ -= source.extents();
     content.digest = hasher_.finish();
     return content;
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -12,11 +13,23 @@
 
 namespace gradus {
 
+/// What all reads together may cost.
+struct ContentBounds {
+    std::uint64_t bytes = 0;
+    std::uint64_t holes = 0;
+    std::uint64_t extents = 0;
+};
+
 /// Reads regular files for their digests, within bounds. Holes are known and not read. One thread at a time.
 class Contents {
   public:
-    Contents(std::uint64_t maxBytes, std::uint64_t maxHoles)
-        : bytesLeft_(maxBytes), holesLeft_(maxHoles), most_(maxBytes) {}
+    /// `between` is called after each piece that was read, and may throw.
+    Contents(const ContentBounds& bounds, std::function<void()> between)
+        : bytesLeft_(bounds.bytes),
+          holesLeft_(bounds.holes),
+          extentsLeft_(bounds.extents),
+          most_(bounds.bytes),
+          between_(std::move(between)) {}
 
     struct Content {
         Digest digest;
@@ -25,8 +38,8 @@ class Contents {
         bool inMemory = false;
     };
 
-    /// The file from its beginning; nothing when its holes go beyond the bound. `name` is for messages. Throws Error
-    /// when all that was read goes beyond its bound, and when the disk says no.
+    /// The file from its beginning; nothing when its holes or extents go beyond the bound. `name` is for messages.
+    /// Throws Error when all that was read goes beyond its bound, and when the disk says no.
     std::optional<Content> read(int fd, const struct stat& info, std::string_view name);
 
     /// Puts what read() has just told of into `objects`; the digest is that of the bytes that were put.
@@ -40,7 +53,9 @@ class Contents {
 
     std::uint64_t bytesLeft_;
     std::uint64_t holesLeft_;
+    std::uint64_t extentsLeft_;
     std::uint64_t most_;
+    std::function<void()> between_;
     std::vector<char> buffer_;
     Hasher hasher_;
 };

@@ -25,7 +25,8 @@ unsigned char typeOf(int directory, const dirent64& entry) {
 
 }  // namespace
 
-int listDirectory(int directory, std::size_t layer, std::vector<DirectoryItem>& items) {
+int listDirectory(int directory, std::size_t layer, std::vector<DirectoryItem>& items,
+                  const std::function<void()>& between) {
     alignas(dirent64) std::array<char, kBatch> batch;
     while (true) {
         const ssize_t got = ::getdents64(directory, batch.data(), batch.size());
@@ -39,6 +40,7 @@ int listDirectory(int directory, std::size_t layer, std::vector<DirectoryItem>& 
             if (name == "." || name == "..") continue;
             items.push_back({std::string(name), typeOf(directory, entry), layer});
         }
+        if (between) between();
         // A batch that was not nearly full was the last one on every file system in use, but only an empty one proves
         // it.
     }

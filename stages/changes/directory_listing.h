@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@ struct DirectoryItem {
     std::size_t layer = 0;   ///< the caller's own number
 };
 
-/// Appends everything in an open directory but "." and "..", in large batches. Returns 0 or errno.
-int listDirectory(int directory, std::size_t layer, std::vector<DirectoryItem>& items);
+/// Appends everything in an open directory but "." and "..", in large batches. Returns 0 or errno. `between` is called
+/// after each batch, and may throw.
+int listDirectory(int directory, std::size_t layer, std::vector<DirectoryItem>& items,
+                  const std::function<void()>& between = nullptr);
 
 }  // namespace gradus

@@ -1,6 +1,7 @@
 #include "stages/changes/harvest.h"
 
 #include "stages/changes/harvester.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
@@ -12,6 +13,12 @@ Harvest harvest(const HarvestSource& source, const HarvestOptions& options) {
         found.inRepository += Harvester(part, options).countRepository();
     }
     return found;
+}
+
+void goOnHarvesting(const HarvestOptions& options) {
+    if (options.cancel.stop_requested()) throw Error(ErrorCode::kNotAllowed, "listing the changes was stopped");
+    if (options.until && std::chrono::steady_clock::now() > *options.until)
+        throw Error(ErrorCode::kNotAllowed, "listing the changes took longer than the wall-time limit leaves for it");
 }
 
 timespec fileSystemNow() {

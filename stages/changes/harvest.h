@@ -2,11 +2,13 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -52,8 +54,19 @@ struct HarvestOptions {
     std::uint64_t maxEntries = 1'000'000;
     /// Of content read for digests, holes not counted.
     std::uint64_t maxBytes = std::uint64_t{64} << 30;
-    /// Of holes, which cost nothing on disk and still have to be hashed. A file beyond it is refused.
+    /// Of holes, which cost nothing on disk and still have to be hashed. A file beyond it is refused, before it is
+    /// read.
     std::uint64_t maxHoles = std::uint64_t{4} << 30;
+    /// Of the paths looked at, all together: a path of 4,000 bytes costs as much memory as 40 ordinary ones.
+    std::uint64_t maxPathBytes = std::uint64_t{256} << 20;
+    /// Of pieces between holes that are looked for. A file beyond it is refused.
+    std::uint64_t maxExtents = 1'000'000;
+    /// Without it only files are read that have the size of the base's file, to tell whether they changed; of all
+    /// others size and mode are told, and the digest is zero.
+    bool readsContents = true;
+    /// Asked between names and between pieces of a file. Stopped, or later than `until`: throws Error.
+    std::stop_token cancel;
+    std::optional<std::chrono::steady_clock::time_point> until;
     /// Where the new contents go. Without it they are hashed and not kept.
     Objects* keep = nullptr;
 };
@@ -101,5 +114,8 @@ Harvest harvest(const HarvestSource& source, const HarvestOptions& options);
 
 /// The clock that stamps inodes: coarser than the wall clock, and never ahead of it.
 timespec fileSystemNow();
+
+/// Throws Error where the options say that the walk is to end.
+void goOnHarvesting(const HarvestOptions& options);
 
 }  // namespace gradus

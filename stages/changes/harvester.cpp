@@ -18,6 +18,8 @@ namespace {
 
 /// Stands for the base among the layers: below all of them.
 constexpr std::size_t kBaseLayer = std::numeric_limits<std::size_t>::max();
+/// A name may be in every layer, and is one entry.
+constexpr std::size_t kLayersSpan = 40;
 
 std::string join(const std::string& directory, std::string_view name) {
     std::string path;
@@ -40,7 +42,7 @@ Harvester::Harvester(const HarvestSource& source, const HarvestOptions& options)
       options_(options),
       marks_(source.marks.value_or(isMachineRoot() ? MarkSpace::kTrusted : MarkSpace::kUser)),
       base_(source.base, source.since, source.pinned),
-      contents_(options.maxBytes, options.maxHoles),
+      contents_({options.maxBytes, options.maxHoles, options.maxExtents}, [this] { goOn(); }),
       ignored_(source.repository.empty() ? source.base : source.repository, source.excludesFile),
       notOurs_(source.notOurs.begin(), source.notOurs.end()) {}
 
@@ -172,7 +174,11 @@ bool Harvester::judgeDirectory(const Visit& visit) {
 std::vector<DirectoryItem> Harvester::listNames(const Visit& visit) {
     std::vector<DirectoryItem> items;
     const auto list = [&](int directory, std::size_t layer) {
-        const int error = listDirectory(directory, layer, items);
+        const int error = listDirectory(directory, layer, items, [&] {
+            goOn();
+            // Before each is looked at: their names alone fill the memory.
+            if (items.size() > kLayersSpan * options_.maxEntries) tooMany();
+        });
         if (error != 0)
             throw Error(ErrorCode::kInfrastructure, "cannot list '{}': {}", printable(visit.place.path),
                         errnoText(error));
@@ -229,7 +235,6 @@ void Harvester::settleAbsent(const Visit& visit) {
 }
 
 void Harvester::judgeName(Visit& visit, std::span<const DirectoryItem> items, const char* name) {
-    if (!visit.place.inRepository) countEntry();
     Subject subject{.items = items, .name = name, .path = join(visit.place.path, name)};
     if (visit.base) subject.base = base_.probe(visit.base.get(), name, visit.trusted);
     if (visit.place.inRepository) return countInRepository(visit, subject);
@@ -250,6 +255,10 @@ void Harvester::judgeName(Visit& visit, std::span<const DirectoryItem> items, co
     judgeSubject(visit, subject);
 }
 
+    if (visit.place.inRepository)
+        countRepositoryEntry();
+    else
+        countEntry(subject.path);
 bool Harvester::isLeftAlone(const Subject& subject) const {
     return std::string_view(subject.name) == ".git" || (!notOurs_.empty() && notOurs_.contains(subject.path));
 }
@@ -334,9 +343,17 @@ void Harvester::keepInPlace(const Subject& subject, bool ignored) {
     }
 }
 
-void Harvester::countEntry() {
-    if (++entries_ > options_.maxEntries)
-        throw Error(ErrorCode::kNotAllowed, "file count limit: more than {} paths were changed", options_.maxEntries)
+void Harvester::tooMany() const {
+    throw Error(ErrorCode::kNotAllowed, "file count limit: more than {} paths were changed", options_.maxEntries)
+        .hint("remove what need not be part of the change");
+}
+
+void Harvester::countEntry(const std::string& path) {
+    if (++entries_ > options_.maxEntries) tooMany();
+    pathBytes_ += path.size();
+    if (pathBytes_ > options_.maxPathBytes)
+        throw Error(ErrorCode::kNotAllowed, "the changed paths are longer than {} bytes together",
+                    options_.maxPathBytes)
             .hint("remove what need not be part of the change");
 }
 
@@ -363,5 +380,16 @@ Harvest Harvester::finish() {
               [](const Unharvested& a, const Unharvested& b) { return a.path < b.path; });
     return std::move(result_);
 }
+    goOn();
 
 }  // namespace gradus
+// Its directories count as well: nothing else ends a walk through a million empty ones.
+void Harvester::countRepositoryEntry() {
+    if (++inRepository_ > options_.maxEntries)
+        throw Error(ErrorCode::kNotAllowed, "more than {} paths were changed in the repository's own directory",
+                    options_.maxEntries);
+    goOn();
+}
+
+void Harvester::goOn() const { goOnHarvesting(options_); }
+

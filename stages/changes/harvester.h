@@ -96,7 +96,7 @@ class Harvester {
     void judgeName(Visit& visit, std::span<const DirectoryItem> items, const char* name);
     bool isLeftAlone(const Subject& subject) const;
     void countInRepository(Visit& visit, const Subject& subject);
-    static bool isOtherThanBase(const Visit& visit, const Subject& subject);
+    bool isOtherThanBase(const Visit& visit, const Subject& subject) const;
     Ignored ignoredAt(const Visit& visit, const Subject& subject, bool isDirectory);
     bool countIgnored(Visit& visit, const Subject& subject);
     void judgeSubject(Visit& visit, Subject& subject);
@@ -112,8 +112,11 @@ class Harvester {
     static int layerOf(const Visit& visit, const Subject& subject);
 
     /// The base's entry with its digest; nothing when it is absent, unknown (then `base.known` is false) or refused.
-    std::optional<Entry> readBase(const Visit& visit, Subject& subject, bool& refused);
-    std::optional<Entry> readBaseFile(const Visit& visit, Subject& subject, bool& refused);
+    /// `other` is the size of what it is compared with.
+    std::optional<Entry> readBase(const Visit& visit, Subject& subject, bool& refused,
+                                  std::optional<std::uint64_t> other = {});
+    std::optional<Entry> readBaseFile(const Visit& visit, Subject& subject, bool& refused,
+                                      std::optional<std::uint64_t> other);
     std::optional<Entry> readBaseLink(const Visit& visit, Subject& subject);
     /// Tells the change unless there is none; says whether it could.
     bool record(std::string_view path, const BaseEntry& base, const std::optional<Entry>& before,
@@ -122,7 +125,13 @@ class Harvester {
     void refuse(std::string_view path, std::string reason);
     void reportForged(std::string_view path, const OverlayMarks& marks);
     void keepInPlace(const Subject& subject, bool ignored);
-    void countEntry();
+    void countEntry(const std::string& path);
+    void countRepositoryEntry();
+    [[noreturn]] void tooMany() const;
+    /// Throws Error when it is to end early.
+    void goOn() const;
+    std::optional<Contents::Content> contentOf(int file, const struct stat& info, const std::string& path,
+                                               std::optional<std::uint64_t> otherSize);
     Harvest finish();
     bool mayGo(const Draft& draft);
 
@@ -140,4 +149,6 @@ class Harvester {
     Harvest result_;
 };
 
+    std::uint64_t inRepository_ = 0;  ///< entries of repositories that were looked at
+    std::uint64_t pathBytes_ = 0;
 }  // namespace gradus

@@ -75,9 +75,10 @@ bool Harvester::isCopyOfBase(const Visit& visit, const Subject& subject, const O
 
 void Harvester::judgeRead(Visit& visit, Subject& subject, int file, const struct stat& info) {
     bool refused = false;
-    const std::optional<Entry> before = readBase(visit, subject, refused);
+    const std::optional<Entry> before = readBase(visit, subject, refused, static_cast<std::uint64_t>(info.st_size));
     if (refused) return;
-    const auto content = contents_.read(file, info, subject.path);
+    const bool hadFile = before && before->type == EntryType::kFile;
+    const auto content = contentOf(file, info, subject.path, hadFile ? std::optional(before->size) : std::nullopt);
     if (!content) return refuse(subject.path, "it is a file of more holes than are read");
     Entry after{EntryType::kFile, info.st_mode & 0777, content->digest, content->size};
     const std::size_t drafted = drafts_.size();
@@ -105,18 +106,28 @@ void Harvester::judgeAbsent(Visit& visit, Subject& subject) {
     if (refused || !record(subject.path, subject.base, before, std::nullopt, 0)) keepInPlace(subject, false);
 }
 
-std::optional<Entry> Harvester::readBase(const Visit& visit, Subject& subject, bool& refused) {
+// Where nobody asks for contents, a file is read only if it might still be what it was.
+std::optional<Contents::Content> Harvester::contentOf(int file, const struct stat& info, const std::string& path,
+                                                      std::optional<std::uint64_t> otherSize) {
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    if (options_.readsContents || otherSize == size) return contents_.read(file, info, path);
+    return Contents::Content{.digest = {}, .size = size, .whole = {}};
+}
+
+std::optional<Entry> Harvester::readBase(const Visit& visit, Subject& subject, bool& refused,
+                                         std::optional<std::uint64_t> other) {
     BaseEntry& base = subject.base;
     if (!base.present || !base.known) return std::nullopt;
     if (S_ISDIR(base.info.st_mode)) return Entry{EntryType::kDirectory, base.info.st_mode & 0777, {}, 0};
-    if (S_ISREG(base.info.st_mode)) return readBaseFile(visit, subject, refused);
+    if (S_ISREG(base.info.st_mode)) return readBaseFile(visit, subject, refused, other);
     if (S_ISLNK(base.info.st_mode)) return readBaseLink(visit, subject);
     refused = true;
     refuse(subject.path, "the base has " + std::string(fileTypeName(base.info.st_mode)) + " there");
     return std::nullopt;
 }
 
-std::optional<Entry> Harvester::readBaseFile(const Visit& visit, Subject& subject, bool& refused) {
+std::optional<Entry> Harvester::readBaseFile(const Visit& visit, Subject& subject, bool& refused,
+                                             std::optional<std::uint64_t> other) {
     BaseEntry& base = subject.base;
     const FileDescriptor file(::openat(visit.base.get(), subject.name, kReadFlags));
     if (!file && (errno == EACCES || errno == EPERM)) {
@@ -127,7 +138,7 @@ std::optional<Entry> Harvester::readBaseFile(const Visit& visit, Subject& subjec
     struct stat info {};
     base.known = file && ::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && base_.isOld(info);
     if (!base.known) return std::nullopt;
-    const auto content = contents_.read(file.get(), info, subject.path);
+    const auto content = contentOf(file.get(), info, subject.path, other);
     refused = !content;
     if (refused) refuse(subject.path, "the base's file has more holes than are read");
     // Whoever wrote while it was read has stamped it before the first byte changed.

@@ -23,7 +23,8 @@ bool isRefreshed(std::string_view path, std::string_view name) {
            path.find("logs/") == path.npos;
 }
 
-bool isSameFile(int a, int b, const char* name) {
+template <typename Between>
+bool isSameFile(int a, int b, const char* name, const Between& between) {
     const FileDescriptor one(::openat(a, name, kReadFlags));
     const FileDescriptor other(::openat(b, name, kReadFlags));
     struct stat first {};
@@ -38,6 +39,7 @@ bool isSameFile(int a, int b, const char* name) {
         const auto end = ours.begin() + got;
         if (!std::equal(ours.begin(), end, theirs.begin())) return false;
         at += got;
+        between();
     }
     return true;
 }
@@ -68,11 +70,12 @@ void Harvester::countInRepository(Visit& visit, const Subject& subject) {
     }
 }
 
-bool Harvester::isOtherThanBase(const Visit& visit, const Subject& subject) {
+bool Harvester::isOtherThanBase(const Visit& visit, const Subject& subject) const {
     if (isGone(visit, subject)) return subject.base.present;
     if (!subject.base.present) return true;
     const int layer = layerOf(visit, subject);
-    if (subject.items.front().type == DT_REG) return !isSameFile(layer, visit.base.get(), subject.name);
+    if (subject.items.front().type == DT_REG)
+        return !isSameFile(layer, visit.base.get(), subject.name, [this] { goOn(); });
     return subject.items.front().type != DT_LNK || !isSameLink(layer, visit.base.get(), subject.name);
 }
 

@@ -289,7 +289,7 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
     };
     for (const auto& [part, base] : repositoriesIn(plan)) source.repositories.push_back({partsOf(part), base});
     Harvest found = harvest(source, options);
-    if (held.record.system) found.system = systemChangesIn(plan, partsOf);
+    if (held.record.system) found.system = systemChangesIn(plan, partsOf, options);
     return found;
 }
 

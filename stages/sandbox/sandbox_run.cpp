@@ -66,11 +66,12 @@ std::vector<std::pair<std::size_t, fs::path>> repositoriesIn(const ClonePlan& pl
     return found;
 }
 
-SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers) {
+SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers,
+                              const HarvestOptions& options) {
     std::vector<SystemSource> sources;
     for (const std::size_t overlay : plan.system)
         sources.push_back({layers(overlay), plan.workspace.overlays.at(overlay).target});
-    return systemChanges(sources, plan.workspace.seeds);
+    return systemChanges(sources, plan.workspace.seeds, [&] { goOnHarvesting(options); });
 }
 
 Command commandFrom(const CommandRequest& request, const ClonePlan& plan, std::int64_t sandbox) {

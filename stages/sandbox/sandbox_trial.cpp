@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <utility>
 
 #include "stages/sandbox/proofs.h"
@@ -55,6 +56,26 @@ void useOwnLayer(const Layers& layers, std::int64_t layer, const Parts& parts, C
     project.upper = layers.upper(layer);
     project.work = layers.work(layer);
     useDisk(layers, layer, parts, plan.workspace);
+}
+
+// To look at what a command left is a part of its run: it costs what the command chose to make it cost.
+void bound(const TryRequest& request, const Limits& limits, const Execution& execution, HarvestOptions& options) {
+    constexpr std::chrono::milliseconds kAtLeast{10'000};
+    constexpr std::chrono::milliseconds kInterrupted{2'000};
+    const auto now = std::chrono::steady_clock::now();
+    // One that was interrupted while it ran is looked at all the same, unless that takes long.
+    if (request.command.cancel.stop_requested())
+        options.until = now + kInterrupted;
+    else
+        options.cancel = request.command.cancel;
+    if (const auto& wall = limits[LimitName::kWallTime]; wall && !options.until) {
+        const std::chrono::milliseconds left(static_cast<std::int64_t>(wall->value) -
+                                             static_cast<std::int64_t>(execution.wallMillis));
+        options.until = now + std::max(kAtLeast, left);
+    }
+    if (request.afterwards != Afterwards::kDiscard || request.contents != nullptr) return;
+    options.readsContents = false;
+    options.maxBytes = std::uint64_t{1} << 30;
 }
 
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
@@ -142,10 +163,11 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     options.keep = request.contents;
     options.maxEntries = request.mostChanges;
     try {
+    bound(request, limits, trial.report_.execution, options);
         trial.harvest_ = harvest(source, options);
         if (command.system)
-            trial.harvest_.system =
-                systemChangesIn(plan, [&](std::size_t overlay) { return std::vector{trial.sandbox_->upper(overlay)}; });
+            trial.harvest_.system = systemChangesIn(
+                plan, [&](std::size_t overlay) { return std::vector{trial.sandbox_->upper(overlay)}; }, options);
     } catch (const Error& e) {
         // What was done must not be lost with the sandbox only because it is more than can be listed.
         trial.unread_ = e.what();

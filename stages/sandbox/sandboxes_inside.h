@@ -36,7 +36,8 @@ struct Confiner {
 std::vector<std::pair<std::size_t, std::filesystem::path>> repositoriesIn(const ClonePlan& plan);
 
 /// What a copy of the system changed, by the overlays of its plan; `layers` gives those of one of them.
-SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers);
+SystemChanges systemChangesIn(const ClonePlan& plan, const std::function<std::vector<int>(std::size_t)>& layers,
+                              const HarvestOptions& options);
 
 /// The data of one service in one sandbox: what lies below, and where it is shown.
 struct ServiceDatum {

@@ -28,7 +28,8 @@ bool isFusesOwn(const std::string& name) { return name == ".wh..wh..opq" || name
 
 class SystemWalk {
   public:
-    SystemWalk(const std::vector<PrivateFile>& seeds, SystemChanges& changes) : seeds_(seeds), changes_(changes) {}
+    SystemWalk(const std::vector<PrivateFile>& seeds, SystemChanges& changes, const std::function<void()>& between)
+        : seeds_(seeds), changes_(changes), between_(between) {}
 
     /// `layers` are directories of one name, topmost first. `hosts`: the host has such a directory too.
     void walk(const std::vector<int>& layers, const fs::path& at, bool hosts, int depth) {
@@ -38,6 +39,7 @@ class SystemWalk {
             for (std::string& name : namesIn(layer)) names.insert(std::move(name));
         for (const std::string& name : names) {
             if (changes_.entries >= kMostCounted) return;
+            if (between_) between_();
             if (!isFusesOwn(name)) visit(layers, at, name, hosts, depth);
         }
     }
@@ -107,14 +109,17 @@ class SystemWalk {
 
     const std::vector<PrivateFile>& seeds_;
     SystemChanges& changes_;
+    const std::function<void()>& between_;
     const FuseMarks fuse_ = isMachineRoot() ? FuseMarks::kFiles : FuseMarks::kCount;
 };
 
 }  // namespace
 
-SystemChanges systemChanges(const std::vector<SystemSource>& sources, const std::vector<PrivateFile>& seeds) {
+SystemChanges systemChanges(const std::vector<SystemSource>& sources, const std::vector<PrivateFile>& seeds,
+                            const std::function<void()>& between) {
     SystemChanges changes;
-    for (const SystemSource& source : sources) SystemWalk(seeds, changes).walk(source.layers, source.base, true, 0);
+    for (const SystemSource& source : sources)
+        SystemWalk(seeds, changes, between).walk(source.layers, source.base, true, 0);
     std::sort(changes.listed.begin(), changes.listed.end(),
               [](const SystemChange& left, const SystemChange& right) { return left.path < right.path; });
     return changes;

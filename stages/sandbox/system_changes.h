@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct SystemSource {
 
 /// Everything outside of the project that is not as on the host. Never part of a change. Entries that only stand in
 /// for the host's (`seeds`) and were left as they were do not count.
-SystemChanges systemChanges(const std::vector<SystemSource>& sources, const std::vector<PrivateFile>& seeds);
+/// `between` is called between names, and may throw.
+SystemChanges systemChanges(const std::vector<SystemSource>& sources, const std::vector<PrivateFile>& seeds,
+                            const std::function<void()>& between = nullptr);
 
 }  // namespace gradus

@@ -53,7 +53,7 @@ function(gradus_writer_mutant name source)
     gradus_mutant(store_writer_${name} ${source} writer_mutants "(KillNine|PowerCut)[.]Catches")
 endfunction()
 
-# gradus_harvest_mutant(NAME TEST SOURCE old new [old new …]): the tests of a moving base with the mutated SOURCE. TEST,
+# gradus_harvest_mutant(NAME TEST SOURCE old new [old new …]): the tests of a moving base and of the bounds with the mutated SOURCE. TEST,
 # one of them, must fail by an assertion of its own.
 function(gradus_harvest_mutant name test source)
     gradus_mutate(${name} ${source} mutated ${ARGN})
@@ -61,7 +61,8 @@ function(gradus_harvest_mutant name test source)
         return()
     endif()
     set(program harvest_mutant_${name})
-    add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/stages/changes/base_moved_test.cpp ${mutated})
+    add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/stages/changes/base_moved_test.cpp
+        ${PROJECT_SOURCE_DIR}/tests/stages/changes/harvest_bounds_test.cpp ${mutated})
     target_link_libraries(${program} PRIVATE gradus::changes GTest::gtest GTest::gtest_main gradus::warnings)
     add_test(NAME ${program} COMMAND ${program} --gtest_filter=${test})
     set_tests_properties(${program} PROPERTIES LABELS mutant TIMEOUT 300
