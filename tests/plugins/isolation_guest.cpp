@@ -293,6 +293,17 @@ int abstractSocket(const Words& words) {
     return 0;
 }
 
+// reach PATH: connects to a socket in the file system.
+int reach(const Words& words) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, words[0].c_str(), sizeof address.sun_path - 1);
+    const int result = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    std::printf("%s\n", result < 0 ? std::strerror(errno) : "ok");
+    return 0;
+}
+
 // A server and a client inside: the private loopback works.
 // connects ADDRESS PORT COUNT: so many connections one after another, each closed at once; prints the median of
 // microseconds.
@@ -441,6 +452,7 @@ int main(int count, char** words) {
                                                                             {"connect", connectTo},
                                                                             {"descriptors", descriptors},
                                                                             {"abstract", abstractSocket},
+                                                                            {"reach", reach},
                                                                             {"loopback", loopback},
                                                                             {"connects", connects},
                                                                             {"limits", resourceLimits},

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "plugins/isolation/jail/host_mounts.h"
 #include "plugins/isolation/jail/image.h"
 #include "plugins/isolation/jail/overlay.h"
 #include "plugins/isolation/jail/places.h"
@@ -51,7 +52,7 @@ class Builder {
     Attempt build(Descriptor room) {
         if (auto failed = refuseNestedMounts(setup_, view_.mounts)) return failed;
         if (auto failed = makeMounts()) return failed;
-        if (auto failed = room ? enter(room) : enterRoom(view_, room)) return failed;
+        if (auto failed = room ? enter(room) : enterRoom(view_, rootless_, room)) return failed;
         root_ = openPath(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
         for (Placement& placement : placements_)
             if (auto failed = place(placement)) return failed;
@@ -204,11 +205,20 @@ class Builder {
         if (failed) failed->detail = bind.source;
         return failed;
     }
+        // As the host's own directories: a cover over a name in it stays, and its sockets are nobody's.
+        if (S_ISDIR(info.st_mode) && !nested && !overlayAlone(source, placement.mounted)) return std::nullopt;
 
     Attempt makeOverlay(std::size_t index) {
         const JailOverlay& overlay = setup_.overlays[index];
         OverlayLayers layers;
         if (auto failed = openLayers(overlay, layers)) return failed;
+    Attempt overlayAlone(const Descriptor& source, Descriptor& mounted) const {
+        std::vector<Descriptor> layers;
+        layers.emplace_back(::fcntl(source.get(), F_DUPFD_CLOEXEC, 3));
+        layers.push_back(openPath(view_.base.get(), "empty", O_PATH | O_DIRECTORY));
+        return mountLowers(layers, rootless_, mounted);
+    }
+
         if (!layers.upper)
             if (auto failed = makeScratchLayers(skeleton_.scratch.get(), index, layers)) return failed;
         if (overlay.target == "/")
@@ -399,7 +409,9 @@ class Builder {
 
 }  // namespace
 
-Attempt enterRoom(const HostView& view, Descriptor& room) {
+Attempt enterRoom(const HostView& view, bool rootless, Descriptor& room) {
+    std::vector<HostMount> mounts;
+    if (auto failed = makeHostMounts(view, rootless, mounts)) return failed;
     if (auto failed = enter(view.stem)) return failed;
     if (::unshare(CLONE_NEWNS) != 0) return failure("namespaces", "sandbox");
     room = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
@@ -407,6 +419,8 @@ Attempt enterRoom(const HostView& view, Descriptor& room) {
     return std::nullopt;
 }
 
+    const Descriptor root = openPath(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
+    if (auto failed = placeHostMounts(root.get(), mounts)) return failed;
 Attempt leaveRoom(const HostView& view) { return enter(view.staging); }
 
 Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Descriptor room,

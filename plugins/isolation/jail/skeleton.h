@@ -24,8 +24,10 @@ struct HostView {
     Descriptor staging;  ///< namespace
     Descriptor stem;     ///< namespace
     std::vector<MountPoint> mounts;
-    std::vector<std::string> hidden;  ///< what is already hidden in the stem
-    std::vector<std::string> absent;  ///< what was to be hidden there and does not exist
+    std::vector<std::string> hidden;   ///< what is already hidden in the stem
+    std::vector<std::string> absent;   ///< what was to be hidden there and does not exist
+    std::vector<std::string> covered;  ///< where the covers of these lie: no link leads there
+    std::vector<std::string> shown;    ///< mounts of the host's in the stem, parents first; every sandbox has its own
 };
 
 /// One sandbox's tree: the stem and its own places. The scratch tmpfs, sized by the disk limit, holds everything a
@@ -42,8 +44,9 @@ struct Skeleton {
 /// Called once, in a mount namespace of our own. `rootless`: we are inside a user namespace of our own.
 Attempt buildHostView(const std::vector<std::string>& hidden, bool rootless, HostView& view);
 
-/// A copy of the stem for the next sandbox, in which this process lives afterwards. Its descriptor is `room`.
-Attempt enterRoom(const HostView& view, Descriptor& room);
+/// A copy of the stem for the next sandbox, in which this process lives afterwards. Its descriptor is `room`. Called in
+/// the staging namespace.
+Attempt enterRoom(const HostView& view, bool rootless, Descriptor& room);
 /// Back to the staging namespace.
 Attempt leaveRoom(const HostView& view);
 

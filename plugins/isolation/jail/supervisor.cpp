@@ -188,7 +188,7 @@ bool Supervisor::fitsNext(const JailSetup& setup) const {
 
 // While nobody waits: a good part of what a command costs is the same for every sandbox.
 void Supervisor::makeNext() {
-    if (enterRoom(*host_, room_)) return dropNext();
+    if (enterRoom(*host_, rootless_, room_)) return dropNext();
     next_ = makeRun();
     if (next_->startAhead()) dropNext();
 }

@@ -51,6 +51,15 @@ TEST(Mutants, AGroupThatIsNotJoinedIsSeen) {
     expectCaught(outOfItsGroup(), "Limited.*ForkBomb*:Limited.*Task*");
 }
 
+TEST(Mutants, AHostThatIsBoundIsSeen) {
+    expectCaught("host_bound", "HostMountsTest.AHiddenFileStays*:HostMountsTest.ASocket*");
+}
+
+TEST(Mutants, AHostWithOwnersIsSeen) {
+    if (::geteuid() != 0) GTEST_SKIP() << "an ordinary user reads what its groups give it";
+    expectCaught("owners_kept", "HostMountsTest.RootReads*");
+}
+
 // The probe is what a person's machine has instead of this suite.
 TEST(Mutants, TheProbeClaimsNothingThatAMutantBroke) {
     const SystemClock clock;
