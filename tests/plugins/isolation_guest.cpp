@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -293,6 +294,35 @@ int abstractSocket(const Words& words) {
     return 0;
 }
 
+// hoard KIND BYTES PATH: fills something that no process has mapped, and holds it until it is ended.
+int hoard(const Words& words) {
+    const auto bytes = static_cast<std::size_t>(number(words[1]));
+    if (words[0] == "sysv") {
+        const int id = ::shmget(IPC_PRIVATE, bytes, 0600);
+        void* place = id < 0 ? nullptr : ::shmat(id, nullptr, 0);
+        if (id < 0 || place == reinterpret_cast<void*>(-1)) {
+            std::printf("%s\n", std::strerror(errno));
+            return 1;
+        }
+        std::memset(place, 1, bytes);
+        ::shmdt(place);
+    } else {
+        const bool named = words[0] != "memfd";
+        const int fd = named ? ::open(words[2].c_str(), O_RDWR | O_CREAT, 0600) : ::memfd_create("hoard", 0);
+        const std::string piece(1 << 20, 'x');
+        for (std::size_t put = 0; put < bytes; put += piece.size())
+            if (::write(fd, piece.data(), piece.size()) != static_cast<ssize_t>(piece.size())) {
+                std::printf("%s\n", std::strerror(errno));
+                return 1;
+            }
+        if (words[0] == "deleted") ::unlink(words[2].c_str());
+    }
+    std::puts("had it");
+    std::fflush(stdout);
+    pauseFor(10'000);
+    return 0;
+}
+
 // reach PATH: connects to a socket in the file system.
 int reach(const Words& words) {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
@@ -453,6 +483,7 @@ int main(int count, char** words) {
                                                                             {"descriptors", descriptors},
                                                                             {"abstract", abstractSocket},
                                                                             {"reach", reach},
+                                                                            {"hoard", hoard},
                                                                             {"loopback", loopback},
                                                                             {"connects", connects},
                                                                             {"limits", resourceLimits},

@@ -255,11 +255,14 @@ class Init {
                 failure(step, std::strcmp(step, "directory") == 0 ? command.directory : command.program, launch.error));
         }
         std::vector<int> descriptors = {proc_.get(), mounts_.get()};
+        if (sharedMemory_) descriptors.push_back(sharedMemory_.get());
+        started_.hasSharedMemory = sharedMemory_ ? 1 : 0;
         if (listener_) descriptors.push_back(listener_.get());
         send(JailMessage::kStarted, started_, descriptors);
         listener_.reset();
         proc_.reset();
         mounts_.reset();
+        sharedMemory_.reset();
     }
 
     void readNamespaces() {
@@ -270,11 +273,13 @@ class Init {
         }
         proc_ = openPath(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY);
         mounts_ = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
+        // What it shows is the ipc namespace in which it was opened.
+        if (!plan_.setup.bare) sharedMemory_ = openPath(AT_FDCWD, "/proc/sysvipc/shm", O_RDONLY);
     }
 
     // Of all that the supervisor holds (the engine's socket, layers of the workspace, control groups) nothing stays.
     void closeInherited() {
-        const std::array<int, 4> kept = {plan_.channel, proc_.get(), mounts_.get(), plan_.held};
+        const std::array<int, 5> kept = {plan_.channel, proc_.get(), mounts_.get(), sharedMemory_.get(), plan_.held};
         for (unsigned first = 3; first != 0;) {
             unsigned next = ~0U;
             for (const int fd : kept)
@@ -355,6 +360,7 @@ class Init {
     InitStarted started_;
     Descriptor proc_;
     Descriptor mounts_;
+    Descriptor sharedMemory_;  ///< the table of System V segments
     Descriptor listener_;
     pid_t command_ = -1;
 };

@@ -39,6 +39,7 @@ struct InitPlan {
 struct InitStarted {
     std::uint64_t nanos = 0;
     std::array<std::uint64_t, kNamespaceNames.size()> namespaces{};
+    std::uint64_t hasSharedMemory = 0;  ///< the table of it comes as the third descriptor
 };
 struct InitEnded {
     std::uint64_t nanos = 0;

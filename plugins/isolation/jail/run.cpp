@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -261,9 +262,12 @@ void SupervisedRun::onStarted(JailFrame& frame) {
     std::memcpy(&started, frame.body.data(), sizeof started);
     proc_ = std::move(frame.descriptors[0]);
     mounts_ = std::move(frame.descriptors[1]);
-    listening_ = frame.descriptors.size() > 2;
+    const std::size_t first = started.hasSharedMemory != 0 ? 3 : 2;
+    if (frame.descriptors.size() < first) return;
+    if (first == 3) systemV_ = std::move(frame.descriptors[2]);
+    listening_ = frame.descriptors.size() > first;
     if (listening_)
-        calls_ = CallListener(std::move(frame.descriptors[2]), plan_.setup.routes, context_.broker,
+        calls_ = CallListener(std::move(frame.descriptors[first]), plan_.setup.routes, context_.broker,
                               plan_.watched.connections, context_.tools.proc.get());
     started_ = true;
     startNanos_ = started.nanos;
@@ -314,6 +318,9 @@ bool SupervisedRun::isDiskLimitPassed() {
     std::uint64_t used = 0;
     for (std::size_t i = 0; i < context_.uppers.size(); ++i)
         if (!plan_.setup.overlays[i].upper.empty()) used += diskUse(context_.uppers[i].get(), most);
+    // Deleted and still open: nothing of it is in a directory.
+    lookForNameless();
+    used += nameless_.diskBytes;
     watchedDisk_ = std::max(watchedDisk_, used);
     return used > most;
 }
@@ -337,10 +344,32 @@ int SupervisedRun::boundedUpper() const {
     return -1;
 }
 
+// A walk over all descriptors, and never more than a tenth of the time.
+void SupervisedRun::lookForNameless() {
+    const std::uint64_t begin = bootNanos();
+    if (begin < nextFileLook_ || !proc_) return;
+    struct stat scratch {};
+    if (context_.scratch < 0 || ::fstat(context_.scratch, &scratch) != 0) scratch.st_dev = 0;
+    nameless_ = measureNameless(proc_.get(), scratch.st_dev, plan_.setup.bare ? init_ : 0);
+    nextFileLook_ = bootNanos() + 10 * (bootNanos() - begin);
+}
+
+// Scratch space with a limit of its own is the disk's.
+std::uint64_t SupervisedRun::sharedMemory() {
+    if (heldBy(LimitName::kMemory) != Enforcer::kWatch) return 0;
+    lookForNameless();
+    std::uint64_t bytes = nameless_.memoryBytes;
+    if (systemV_) bytes += measureSystemV(systemV_.get());
+    struct statvfs scratch {};
+    if (!limitOf(LimitName::kDisk) && context_.scratch >= 0 && ::fstatvfs(context_.scratch, &scratch) == 0)
+        bytes += (scratch.f_blocks - scratch.f_bfree) * scratch.f_frsize;
+    return bytes;
+}
+
 // The memory in use now; peaks are kept.
 std::uint64_t SupervisedRun::look() {
-    const Usage usage =
-        measure(proc_.get(), limitOf(LimitName::kMemory).value_or(~std::uint64_t{0}), plan_.setup.bare ? init_ : 0);
+    const Usage usage = measure(proc_.get(), limitOf(LimitName::kMemory).value_or(~std::uint64_t{0}), sharedMemory(),
+                                plan_.setup.bare ? init_ : 0);
     watchedMemory_ = std::max(watchedMemory_, usage.memoryBytes);
     watchedTasks_ = std::max(watchedTasks_, usage.tasks);
     watchedCpu_ = std::max(watchedCpu_, usage.cpuNanos);

@@ -14,6 +14,7 @@
 #include "plugins/isolation/jail/channel.h"
 #include "plugins/isolation/jail/init.h"
 #include "plugins/isolation/jail/protocol.h"
+#include "plugins/isolation/jail/watch.h"
 
 namespace gradus {
 
@@ -70,6 +71,9 @@ class SupervisedRun {
     void hear(JailFrame frame);
     void onStarted(JailFrame& frame);
     std::uint64_t look();
+    /// Bytes of shared memory that no process need have mapped.
+    std::uint64_t sharedMemory();
+    void lookForNameless();
     void lookAtDisk();
     bool isDiskLimitPassed();
     int boundedUpper() const;
@@ -94,6 +98,9 @@ class SupervisedRun {
     Descriptor tick_;
     Descriptor proc_;
     Descriptor mounts_;  ///< of pid 1: held so that taking it down is not in the way of the report
+    Descriptor systemV_;
+    NamelessUse nameless_;            ///< as last seen
+    std::uint64_t nextFileLook_ = 0;  ///< bootNanos()
     std::uint64_t graceMillis_ = 0;
     pid_t init_ = -1;
     bool reaped_ = false;

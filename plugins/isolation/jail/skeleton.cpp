@@ -46,8 +46,8 @@ std::string below(const std::string& directory, const std::string& path) {
 
 class Builder {
   public:
-    Builder(const JailSetup& setup, bool rootless, const HostView& view, Skeleton& skeleton)
-        : setup_(setup), rootless_(rootless), view_(view), skeleton_(skeleton) {}
+    Builder(const JailSetup& setup, bool rootless, bool memoryIsWatched, const HostView& view, Skeleton& skeleton)
+        : setup_(setup), rootless_(rootless), memoryIsWatched_(memoryIsWatched), view_(view), skeleton_(skeleton) {}
 
     Attempt build(Descriptor room) {
         if (auto failed = refuseNestedMounts(setup_, view_.mounts)) return failed;
@@ -116,6 +116,10 @@ class Builder {
             options.push_back({"size", std::to_string(bytes)});
             options.push_back({"nr_inodes", std::to_string(std::max<std::uint64_t>(bytes / 2048, 256))});
         }
+        // Where nothing else counts its pages, it is no way around the memory limit.
+        const auto& memory = setup_.limits[LimitName::kMemory];
+        if (memoryIsWatched_ && memory && !setup_.limits[LimitName::kDisk])
+            options.push_back({"size", std::to_string(std::max<std::uint64_t>(memory->value, 65536))});
         if (auto failed = makeFileSystem("tmpfs", options, kWritableMount, skeleton_.scratch)) return failed;
         const Descriptor place = openPath(view_.base.get(), "scratch", O_PATH | O_DIRECTORY);
         if (auto failed = attachMount(skeleton_.scratch.get(), place.get(), "scratch")) return failed;
@@ -201,17 +205,13 @@ class Builder {
                                         [&](const MountPoint& mount) { return liesBeneath(mount.path, bind.source); });
         Placement& placement =
             placements_.emplace_back(Placement{bind.target, Placement::Kind::kMount, {}, S_ISDIR(info.st_mode)});
+        // As the host's own directories: a cover over a name in it stays, and its sockets are nobody's.
+        if (S_ISDIR(info.st_mode) && !nested && !overlayAlone(source, placement.mounted)) return std::nullopt;
         Attempt failed = cloneTree(source.get(), "", nested, kReadOnlyMount, placement.mounted);
         if (failed) failed->detail = bind.source;
         return failed;
     }
-        // As the host's own directories: a cover over a name in it stays, and its sockets are nobody's.
-        if (S_ISDIR(info.st_mode) && !nested && !overlayAlone(source, placement.mounted)) return std::nullopt;
 
-    Attempt makeOverlay(std::size_t index) {
-        const JailOverlay& overlay = setup_.overlays[index];
-        OverlayLayers layers;
-        if (auto failed = openLayers(overlay, layers)) return failed;
     Attempt overlayAlone(const Descriptor& source, Descriptor& mounted) const {
         std::vector<Descriptor> layers;
         layers.emplace_back(::fcntl(source.get(), F_DUPFD_CLOEXEC, 3));
@@ -219,6 +219,10 @@ class Builder {
         return mountLowers(layers, rootless_, mounted);
     }
 
+    Attempt makeOverlay(std::size_t index) {
+        const JailOverlay& overlay = setup_.overlays[index];
+        OverlayLayers layers;
+        if (auto failed = openLayers(overlay, layers)) return failed;
         if (!layers.upper)
             if (auto failed = makeScratchLayers(skeleton_.scratch.get(), index, layers)) return failed;
         if (overlay.target == "/")
@@ -400,6 +404,7 @@ class Builder {
 
     const JailSetup& setup_;
     const bool rootless_;
+    const bool memoryIsWatched_;
     const HostView& view_;
     Skeleton& skeleton_;
     Descriptor root_;
@@ -414,18 +419,18 @@ Attempt enterRoom(const HostView& view, bool rootless, Descriptor& room) {
     if (auto failed = makeHostMounts(view, rootless, mounts)) return failed;
     if (auto failed = enter(view.stem)) return failed;
     if (::unshare(CLONE_NEWNS) != 0) return failure("namespaces", "sandbox");
+    const Descriptor root = openPath(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
+    if (auto failed = placeHostMounts(root.get(), mounts)) return failed;
     room = openPath(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY);
     if (!room) return failure("namespaces", "sandbox");
     return std::nullopt;
 }
 
-    const Descriptor root = openPath(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
-    if (auto failed = placeHostMounts(root.get(), mounts)) return failed;
 Attempt leaveRoom(const HostView& view) { return enter(view.staging); }
 
-Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Descriptor room,
-                      Skeleton& skeleton) {
-    return Builder(setup, rootless, view, skeleton).build(std::move(room));
+Attempt buildSkeleton(const JailSetup& setup, bool rootless, bool memoryIsWatched, const HostView& view,
+                      Descriptor room, Skeleton& skeleton) {
+    return Builder(setup, rootless, memoryIsWatched, view, skeleton).build(std::move(room));
 }
 
 Attempt dropSkeleton(const HostView& view, Skeleton& skeleton) {

@@ -51,8 +51,10 @@ Attempt enterRoom(const HostView& view, bool rootless, Descriptor& room);
 Attempt leaveRoom(const HostView& view);
 
 /// Adds what `setup` names, in `room` if there is one. Called in the staging namespace, where buildHostView and
-/// dropSkeleton end; afterwards this process lives in the sandbox's mount namespace.
-Attempt buildSkeleton(const JailSetup& setup, bool rootless, const HostView& view, Descriptor room, Skeleton& skeleton);
+/// dropSkeleton end (`memoryIsWatched`: no control group holds the memory limit); afterwards this process lives in the
+/// sandbox's mount namespace.
+Attempt buildSkeleton(const JailSetup& setup, bool rootless, bool memoryIsWatched, const HostView& view,
+                      Descriptor room, Skeleton& skeleton);
 
 /// Back to the staging namespace; what buildSkeleton made is gone.
 Attempt dropSkeleton(const HostView& view, Skeleton& skeleton);

@@ -175,7 +175,8 @@ Attempt Supervisor::setUp(const JailSetup& setup) {
         if (auto failed = enterHost()) return failed;
     if (::sethostname(setup.hostname.c_str(), setup.hostname.size()) != 0) return failure("hostname", setup.hostname);
     if (auto failed = openNetwork()) return failed;
-    return buildSkeleton(setup_, rootless_, *host_, std::move(room_), skeleton_);
+    const bool watched = enforcers_[static_cast<std::size_t>(LimitName::kMemory)] == Enforcer::kWatch;
+    return buildSkeleton(setup_, rootless_, watched, *host_, std::move(room_), skeleton_);
 }
 
 // What pid 1 was made with, or has done already, is what this plan says as well.

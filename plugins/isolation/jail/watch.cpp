@@ -2,10 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/isolation/jail/descendants.h"
@@ -44,30 +48,85 @@ std::uint64_t cpuNanos(const std::string& stat) {
     return ticks * (1'000'000'000U / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)));
 }
 
-std::uint64_t dividedMemory(int proc, const std::vector<std::string>& pids) {
-    std::uint64_t bytes = 0;
+/// Memory of processes, of their own and shared.
+struct Memory {
+    std::uint64_t own = 0;
+    std::uint64_t shared = 0;
+};
+
+Memory dividedMemory(int proc, const std::vector<std::string>& pids) {
+    Memory memory;
     for (const std::string& pid : pids)
-        if (const auto text = readTextAt(proc, pid + "/smaps_rollup")) bytes += kilobytes(*text, "Pss:");
-    return bytes;
+        if (const auto text = readTextAt(proc, pid + "/smaps_rollup")) {
+            memory.own += kilobytes(*text, "Pss_Anon:");
+            memory.shared += kilobytes(*text, "Pss_Shmem:");
+        }
+    return memory;
 }
 
 }  // namespace
 
-Usage measure(int proc, std::uint64_t memoryLimit, pid_t ancestor) {
+Usage measure(int proc, std::uint64_t memoryLimit, std::uint64_t shared, pid_t ancestor) {
     Usage usage;
+    Memory memory;
     const std::vector<std::string> pids = processes(proc, ancestor);
     for (const std::string& pid : pids) {
         if (const auto status = readTextAt(proc, pid + "/status")) {
-            usage.memoryBytes += kilobytes(*status, "RssAnon:") + kilobytes(*status, "RssShmem:");
+            memory.own += kilobytes(*status, "RssAnon:");
+            memory.shared += kilobytes(*status, "RssShmem:");
             usage.tasks += keyedNumber(*status, "Threads:").value_or(0);
         }
         if (const auto stat = readTextAt(proc, pid + "/stat")) usage.cpuNanos += cpuNanos(*stat);
     }
+    usage.memoryBytes = memory.own + std::max(memory.shared, shared);
     if (usage.memoryBytes > memoryLimit) {
-        const std::uint64_t divided = dividedMemory(proc, pids);
-        if (divided > 0) usage.memoryBytes = divided;
+        const Memory divided = dividedMemory(proc, pids);
+        if (divided.own > 0) usage.memoryBytes = divided.own + std::max(divided.shared, shared);
     }
     return usage;
+}
+
+NamelessUse measureNameless(int proc, std::uint64_t notDisk, pid_t ancestor) {
+    constexpr std::uint64_t kBlock = 512;  // st_blocks counts in these
+    NamelessUse use;
+    std::set<std::pair<dev_t, ino_t>> seen;
+    for (const std::string& pid : processes(proc, ancestor)) {
+        const int directory = ::openat(proc, (pid + "/fd").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const std::unique_ptr<DIR, int (*)(DIR*)> list(directory < 0 ? nullptr : ::fdopendir(directory), &::closedir);
+        while (const dirent* entry = list ? ::readdir(list.get()) : nullptr) {
+            struct stat info {};
+            if (entry->d_name[0] == '.' || ::fstatat(directory, entry->d_name, &info, 0) != 0) continue;
+            if (!S_ISREG(info.st_mode) || info.st_nlink != 0 || info.st_blocks == 0) continue;
+            if (!seen.insert({info.st_dev, info.st_ino}).second) continue;
+            char target[32];
+            const ssize_t length = ::readlinkat(directory, entry->d_name, target, sizeof target);
+            const std::string_view name(target, length < 0 ? 0 : static_cast<std::size_t>(length));
+            const std::uint64_t bytes = static_cast<std::uint64_t>(info.st_blocks) * kBlock;
+            if (name.starts_with("/memfd:"))
+                use.memoryBytes += bytes;
+            else if (info.st_dev != notDisk)
+                use.diskBytes += bytes;
+        }
+    }
+    return use;
+}
+
+std::uint64_t measureSystemV(int table) {
+    // "key shmid perms size cpid …": the size is the fourth.
+    constexpr std::size_t kSize = 3;
+    std::string text;
+    char piece[4096];
+    while (true) {
+        const ssize_t got = ::pread(table, piece, sizeof piece, static_cast<off_t>(text.size()));
+        if (got <= 0) break;
+        text.append(piece, static_cast<std::size_t>(got));
+    }
+    std::uint64_t bytes = 0;
+    for (const std::string& line : splitWords(text, "\n")) {
+        const std::vector<std::string> fields = splitWords(line, " ");
+        if (fields.size() > kSize) bytes += parseNumber(fields[kSize]).value_or(0);
+    }
+    return bytes;
 }
 
 }  // namespace gradus

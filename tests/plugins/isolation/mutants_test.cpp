@@ -60,6 +60,8 @@ TEST(Mutants, AHostWithOwnersIsSeen) {
     expectCaught("owners_kept", "HostMountsTest.RootReads*");
 }
 
+TEST(Mutants, MemoryWithoutANameThatIsNotCountedIsSeen) { expectCaught("nameless_free", "Hoard.Memory*"); }
+
 // The probe is what a person's machine has instead of this suite.
 TEST(Mutants, TheProbeClaimsNothingThatAMutantBroke) {
     const SystemClock clock;
