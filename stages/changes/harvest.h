@@ -96,7 +96,10 @@ struct Harvest {
     ChangeSet changes;
     std::optional<SystemChanges> system;  ///< of a copy of the system
     /// Paths that git ignores, each file counted once; not part of `changes` unless asked for.
+    /// The rules are the base's; what the change adds to them hides nothing of it.
     std::uint64_t ignored = 0;
+    /// Of these, below new directories that ignore themselves, as a test runner's cache does.
+    std::uint64_t ignoredBySelf = 0;
     /// Files of repositories themselves that are not as in the base: below the project's `.git`, below that of a
     /// repository made inside, below `repositories`. Never part of `changes`. What git only refreshes (`index`) does
     /// not count, nor does a repository in an ignored directory. Beyond a hundred thousand nobody counts on.
@@ -112,10 +115,10 @@ struct Harvest {
 /// when a layer cannot be read.
 Harvest harvest(const HarvestSource& source, const HarvestOptions& options);
 
-/// The clock that stamps inodes: coarser than the wall clock, and never ahead of it.
-timespec fileSystemNow();
-
 /// Throws Error where the options say that the walk is to end.
 void goOnHarvesting(const HarvestOptions& options);
+
+/// The clock that stamps inodes: coarser than the wall clock, and never ahead of it.
+timespec fileSystemNow();
 
 }  // namespace gradus

@@ -70,21 +70,27 @@ std::uint64_t Harvester::countRepository() {
 void Harvester::visitAll(Place top) {
     waiting_.push_back(std::move(top));
     while (!waiting_.empty()) {
-        const Place place = std::move(waiting_.back());
+        goOn();
+        Place place = std::move(waiting_.back());
         waiting_.pop_back();
         visit(place);
     }
 }
 
-void Harvester::visit(const Place& place) {
+void Harvester::visit(Place& place) {
     Visit visit{.place = place, .scope = place.scope};
     visit.firstDraft = drafts_.size();
-    if (!openLayers(visit) || !judgeDirectory(visit) || !openBase(visit)) return;
+    if (!openLayers(visit)) return;
+    if (ignoresItself(visit)) {
+        place.ignored = Ignored::kWholly;
+        place.bySelf = true;
+    }
+    if (!judgeDirectory(visit) || !openBase(visit)) return;
     visit.firstDraft = drafts_.size();
     visit.firstChild = waiting_.size();
     std::vector<DirectoryItem> items = listNames(visit);
     std::sort(items.begin(), items.end(), isAbove);
-    if (place.ignored != Ignored::kWholly) readRules(visit, items);
+    if (place.ignored != Ignored::kWholly) readRules(visit);
     judgeNames(visit, items);
     settleAbsent(visit);
 }
@@ -188,17 +194,30 @@ std::vector<DirectoryItem> Harvester::listNames(const Visit& visit) {
     return items;
 }
 
-// Of the tree as the sandbox saw it last. Of a directory that is gone, the rules that were there.
-void Harvester::readRules(Visit& visit, std::span<const DirectoryItem> items) {
-    if (visit.scope == IgnoredPaths::kNone) return;
-    const DirectoryItem wanted{".gitignore", 0, 0};
-    const auto found = std::lower_bound(items.begin(), items.end(), wanted, isAbove);
-    int directory = visit.base && (visit.shines || visit.layers.empty()) ? visit.base.get() : -1;
-    if (found != items.end() && found->name == wanted.name && found->layer != kBaseLayer)
-        directory = found->type == DT_REG ? visit.layers[found->layer].get() : -1;
-    if (directory < 0) return;
-    if (const auto rules = readPlainFile(directory, wanted.name, IgnoredPaths::kRulesCap))
+// The base's: whoever makes the change must not hide a part of it from those who look.
+void Harvester::readRules(Visit& visit) {
+    if (visit.scope == IgnoredPaths::kNone || !visit.base) return;
+    if (const auto rules = readPlainFile(visit.base.get(), ".gitignore", IgnoredPaths::kRulesCap))
         visit.scope = ignored_.within(visit.scope, visit.place.path, *rules);
+}
+
+// A directory that a tool made for itself, with a ".gitignore" that ignores everything in it: .pytest_cache and the
+// like. One that the base has is not the change's to hide.
+bool Harvester::ignoresItself(const Visit& visit) {
+    const Place& place = visit.place;
+    if (visit.scope == IgnoredPaths::kNone || place.base.present || place.path.empty() || place.inRepository ||
+        place.ignored == Ignored::kWholly || visit.layers.empty())
+        return false;
+    for (const FileDescriptor& layer : visit.layers) {
+        struct stat info {};
+        if (::fstatat(layer.get(), ".gitignore", &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        const auto text = readPlainFile(layer.get(), ".gitignore", IgnoredPaths::kRulesCap);
+        if (!text) return false;
+        const IgnoreRules rules(*text);
+        const auto excludes = [&](std::string_view name) { return rules.judge(name, false).value_or(false); };
+        return excludes(".gitignore") && excludes("any-other-name") && !ignored_.hasTrackedBeneath(place.path);
+    }
+    return false;
 }
 
 void Harvester::judgeNames(Visit& visit, std::span<const DirectoryItem> items) {
@@ -236,6 +255,10 @@ void Harvester::settleAbsent(const Visit& visit) {
 
 void Harvester::judgeName(Visit& visit, std::span<const DirectoryItem> items, const char* name) {
     Subject subject{.items = items, .name = name, .path = join(visit.place.path, name)};
+    if (visit.place.inRepository)
+        countRepositoryEntry();
+    else
+        countEntry(subject.path);
     if (visit.base) subject.base = base_.probe(visit.base.get(), name, visit.trusted);
     if (visit.place.inRepository) return countInRepository(visit, subject);
     if (isLeftAlone(subject)) {
@@ -255,10 +278,6 @@ void Harvester::judgeName(Visit& visit, std::span<const DirectoryItem> items, co
     judgeSubject(visit, subject);
 }
 
-    if (visit.place.inRepository)
-        countRepositoryEntry();
-    else
-        countEntry(subject.path);
 bool Harvester::isLeftAlone(const Subject& subject) const {
     return std::string_view(subject.name) == ".git" || (!notOurs_.empty() && notOurs_.contains(subject.path));
 }
@@ -290,7 +309,7 @@ bool Harvester::countIgnored(Visit& visit, const Subject& subject) {
     if (subject.ignored != Ignored::kWholly) return false;
     const bool gone = isGone(visit, subject);
     if (gone ? subject.base.present && !subject.base.isDirectory() : subject.items.front().type != DT_DIR)
-        ++result_.ignored;
+        countIgnoredFile(visit);
     if (options_.withIgnored) return false;
     if (gone) keepInPlace(subject, true);
     if (!gone && subject.items.front().type == DT_DIR) {
@@ -301,11 +320,17 @@ bool Harvester::countIgnored(Visit& visit, const Subject& subject) {
     return true;
 }
 
+void Harvester::countIgnoredFile(const Visit& visit) {
+    ++result_.ignored;
+    if (visit.place.bySelf) ++result_.ignoredBySelf;
+}
+
 void Harvester::pushDirectory(const Visit& visit, const Subject& subject, std::optional<Entry> before) {
     Place place{.path = subject.path, .base = subject.base, .before = before, .trusted = visit.trusted};
     place.shines = visit.shines;
     place.scope = visit.scope;
     place.ignored = subject.ignored;
+    place.bySelf = visit.place.bySelf;
     for (const DirectoryItem& item : subject.items) {
         // Anything else in a lower layer hides what lies below it.
         if (item.type != DT_DIR) place.shines = false;
@@ -355,7 +380,18 @@ void Harvester::countEntry(const std::string& path) {
         throw Error(ErrorCode::kNotAllowed, "the changed paths are longer than {} bytes together",
                     options_.maxPathBytes)
             .hint("remove what need not be part of the change");
+    goOn();
 }
+
+// Its directories count as well: nothing else ends a walk through a million empty ones.
+void Harvester::countRepositoryEntry() {
+    if (++inRepository_ > options_.maxEntries)
+        throw Error(ErrorCode::kNotAllowed, "more than {} paths were changed in the repository's own directory",
+                    options_.maxEntries);
+    goOn();
+}
+
+void Harvester::goOn() const { goOnHarvesting(options_); }
 
 bool Harvester::mayGo(const Draft& draft) {
     const auto& after = draft.change.after;
@@ -380,16 +416,5 @@ Harvest Harvester::finish() {
               [](const Unharvested& a, const Unharvested& b) { return a.path < b.path; });
     return std::move(result_);
 }
-    goOn();
 
 }  // namespace gradus
-// Its directories count as well: nothing else ends a walk through a million empty ones.
-void Harvester::countRepositoryEntry() {
-    if (++inRepository_ > options_.maxEntries)
-        throw Error(ErrorCode::kNotAllowed, "more than {} paths were changed in the repository's own directory",
-                    options_.maxEntries);
-    goOn();
-}
-
-void Harvester::goOn() const { goOnHarvesting(options_); }
-

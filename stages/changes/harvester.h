@@ -40,6 +40,7 @@ class Harvester {
         bool judged = false;            ///< the path's own change is told already
         bool inRepository = false;      ///< a repository's own directory, or below it: files are only counted
         Ignored ignored = Ignored::kNo;
+        bool bySelf = false;  ///< ignored because a new directory, this or one above it, ignores itself
         IgnoredPaths::Scope scope = IgnoredPaths::kNone;
     };
 
@@ -83,12 +84,13 @@ class Harvester {
 
     Place topmost() const;
     void visitAll(Place top);
-    void visit(const Place& place);
+    void visit(Place& place);
+    bool ignoresItself(const Visit& visit);
     bool openLayers(Visit& visit);
     bool openBase(Visit& visit);
     bool isTheSame(const Visit& visit, int directory, const struct stat& info) const;
     bool judgeDirectory(const Visit& visit);
-    void readRules(Visit& visit, std::span<const DirectoryItem> items);
+    void readRules(Visit& visit);
     std::vector<DirectoryItem> listNames(const Visit& visit);
     void judgeNames(Visit& visit, std::span<const DirectoryItem> items);
     void settleAbsent(const Visit& visit);
@@ -107,6 +109,7 @@ class Harvester {
     void judgeRead(Visit& visit, Subject& subject, int file, const struct stat& info);
     static bool isNew(const Visit& visit);
     bool isCopyOfBase(const Visit& visit, const Subject& subject, const OverlayMarks& top) const;
+    void countIgnoredFile(const Visit& visit);
     void pushDirectory(const Visit& visit, const Subject& subject, std::optional<Entry> before);
     void pushGone(const Visit& visit, const Subject& subject, bool judged);
     static int layerOf(const Visit& visit, const Subject& subject);
@@ -146,9 +149,9 @@ class Harvester {
     std::vector<Draft> drafts_;
     std::unordered_map<std::string, Kept> kept_;
     std::uint64_t entries_ = 0;
+    std::uint64_t inRepository_ = 0;  ///< entries of repositories that were looked at
+    std::uint64_t pathBytes_ = 0;
     Harvest result_;
 };
 
-    std::uint64_t inRepository_ = 0;  ///< entries of repositories that were looked at
-    std::uint64_t pathBytes_ = 0;
 }  // namespace gradus

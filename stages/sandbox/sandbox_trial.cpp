@@ -80,7 +80,8 @@ void bound(const TryRequest& request, const Limits& limits, const Execution& exe
 
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
-    const bool changed = !harvest.changes.changes().empty() || harvest.ignored > 0 || !harvest.refused.empty();
+    const bool changed =
+        !harvest.changes.changes().empty() || harvest.ignored > harvest.ignoredBySelf || !harvest.refused.empty();
     const bool elsewhere = harvest.inRepository > 0 || (harvest.system && harvest.system->entries > 0);
     return afterwards != Afterwards::kDiscard && (changed || elsewhere);
 }
@@ -162,8 +163,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     options.withIgnored = request.withIgnored;
     options.keep = request.contents;
     options.maxEntries = request.mostChanges;
-    try {
     bound(request, limits, trial.report_.execution, options);
+    try {
         trial.harvest_ = harvest(source, options);
         if (command.system)
             trial.harvest_.system = systemChangesIn(

@@ -78,19 +78,49 @@ TEST_F(IgnoredTest, CountsDeletedIgnoredFilesAndKeepsTheirDirectory) {
     EXPECT_TRUE(harvest.refused.empty());
 }
 
-TEST_F(IgnoredTest, ObeysTheRulesAsTheSandboxLeftThem) {
+// Whoever makes a change must not hide a part of it
+TEST_F(IgnoredTest, ObeysTheRulesOfTheBaseWhateverTheSandboxMadeOfThem) {
     writeText(base(".gitignore"), "*.o\n");
     writeText(base("src/.gitignore"), "*.tmp\n");
     commit();
     rig().begin();
-    writeText(in(".gitignore"), "*.x\n");
+    writeText(in(".gitignore"), "*\n");
     fs::remove(in("src/.gitignore"));
     writeText(in("a.o"), "o");
     writeText(in("a.x"), "x");
     writeText(in("src/a.tmp"), "x");
     const Harvest harvest = rig().harvest();
-    EXPECT_EQ(told(harvest), (Lines{"modified .gitignore", "added a.o", "deleted src/.gitignore", "added src/a.tmp"}));
-    EXPECT_EQ(harvest.ignored, 1U);
+    EXPECT_EQ(told(harvest), (Lines{"modified .gitignore", "added a.x", "deleted src/.gitignore"}));
+    EXPECT_EQ(harvest.ignored, 2U);
+}
+
+TEST_F(IgnoredTest, ShowsWhatTheChangeItselfIgnores) {
+    writeText(base("src/a.c"), "c");
+    commit();
+    rig().begin();
+    writeText(in(".gitignore"), "*\n");
+    writeText(in("evil"), "x");
+    writeText(in("src/.gitignore"), "*\n");
+    writeText(in("src/evil"), "x");
+    fs::create_directory(in("new"));
+    writeText(in("new/.gitignore"), "target/\n");
+    fs::create_directory(in("new/target"));
+    EXPECT_EQ(told(rig().harvest()), (Lines{"added .gitignore", "added evil", "added new", "added new/.gitignore",
+                                            "added new/target", "added src/.gitignore", "added src/evil"}));
+}
+
+TEST_F(IgnoredTest, ANewDirectoryThatIgnoresItselfIsNoChange) {
+    writeText(base("src/a.c"), "c");
+    commit();
+    rig().begin();
+    fs::create_directories(in(".pytest_cache/v/cache"));
+    writeText(in(".pytest_cache/.gitignore"), "# Created by pytest automatically.\n*\n");
+    writeText(in(".pytest_cache/v/cache/lastfailed"), "{}");
+    const Harvest harvest = rig().harvest();
+    EXPECT_EQ(told(harvest), Lines{});
+    EXPECT_EQ(harvest.ignored, 2U);
+    EXPECT_EQ(harvest.ignoredBySelf, 2U);
+    EXPECT_EQ(rig().harvest({.withIgnored = true}).changes.changes().size(), 5U);
 }
 
 TEST_F(IgnoredTest, ObeysTheRepositorysOwnExcludesAndAPersons) {
