@@ -87,6 +87,24 @@ const Layers& Sandboxes::Inside::layers() {
 }
 
 Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
+namespace {
+
+// Where the backend filters calls it does so for every command: to give the guarantee up would make the record weaker
+// and let nothing through.
+void refuseFilterGivenUpForNothing(const CommandRequest& request, const IsolationBackend& backend,
+                                   const ProbeResult& proofs) {
+    const auto& without = request.without;
+    if (std::find(without.begin(), without.end(), Guarantee::kKernelFilter) == without.end()) return;
+    if (!proofs.proves(Guarantee::kKernelFilter)) return;
+    throw Error(ErrorCode::kNotAllowed, "kernel-filter is given up, but backend '{}' filters system calls all the same",
+                backend.name())
+        .hint(
+            "take kernel-filter out of `without`; what needs namespaces of its own runs on the host, by a check with "
+            "on = \"host\"");
+}
+
+}  // namespace
+
     const std::lock_guard guard(mutex);
     const auto probe = [this](IsolationBackend& backend) {
         const auto known = proofs.find(&backend);
@@ -109,7 +127,7 @@ Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
         });
     IsolationBackend& chosen =
         chooseBackend(backends, {.guarantees = demanded(request), .networkByName = request.network.isByName()}, probe);
-    probe(chosen);
+    refuseFilterGivenUpForNothing(request, chosen, probe(chosen));
     return {chosen, proofs.at(&chosen)};
 }
 

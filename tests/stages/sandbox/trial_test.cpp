@@ -143,6 +143,19 @@ TEST_F(TrialTest, NeverRunsWeakerThanDemanded) {
     EXPECT_EQ(side.sandboxes.attempt(lowered).report().execution.verdict, Verdict::kOk);
 }
 
+// It would be missing from the record, and nothing would be allowed for it
+TEST_F(TrialTest, DoesNotGiveUpAFilterThatIsThereAllTheSame) {
+    TryRequest request = tryShell("true");
+    request.command.without = {Guarantee::kKernelFilter};
+    try {
+        sandboxes().attempt(request);
+        FAIL() << "it ran";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::kNotAllowed);
+        EXPECT_NE(std::string(e.what()).find("filters system calls all the same"), std::string::npos) << e.what();
+    }
+}
+
 TEST_F(TrialTest, ThatCannotBeSetUpLeavesARecordAndNothingElse) {
     GRADUS_CASES("L1", "L10");
     struct Failing final : IsolationBackend {
