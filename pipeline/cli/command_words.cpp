@@ -204,7 +204,17 @@ void RunningCommand::finish(const ExecutionReport& report) {
 }
 
 Result RunningCommand::interrupted(Result result) const {
-    if (unshown_) std::rethrow_exception(unshown_);
+    try {
+        if (unshown_) std::rethrow_exception(unshown_);
+    } catch (const Error& error) {
+        // Not the exit code of a command that never ran: what it did is done.
+        result.problem = Problem{"output-lost",
+                                 fmt::format("the command ran (exit code {}), but its output cannot be shown: {}",
+                                             static_cast<int>(result.exit), error.what()),
+                                 "what it changed is safe; `gradus sandbox list` shows what is kept"};
+        result.exit = Exit::kInfrastructure;
+        return result;
+    }
     if (interrupt_.signal() != 0) result.exit = passedThrough(kShellsSignalBase + interrupt_.signal());
     return result;
 }

@@ -163,10 +163,15 @@ Result fork(Service& service, Context& context) {
 }
 
 Result diff(Service& service, Context& context) {
-    const SandboxRecord record = namedSandbox(service, context);
+    const auto expired = service.expiredSandbox(context.arguments.positional("SANDBOX").value());
+    const SandboxRecord record = expired ? expired->record : namedSandbox(service, context);
     const Interrupt interrupt;
-    const Harvest harvest = service.sandboxes().diff(record.id, {.withIgnored = context.arguments.flag("with-ignored")},
-                                                     patienceOf(context, interrupt, "sandbox diff"));
+    Harvest harvest;
+    if (expired)
+        harvest.changes = expired->changes;
+    else
+        harvest = service.sandboxes().diff(record.id, {.withIgnored = context.arguments.flag("with-ignored")},
+                                           patienceOf(context, interrupt, "sandbox diff"));
     Result result{.text = changesText(harvest, context.paint, kAllShown)};
     result.data["sandbox"] = {{"id", sandboxHandle(record.id)}};
     addChanges(result.data, harvest);

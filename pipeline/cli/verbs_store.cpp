@@ -112,6 +112,8 @@ Result collect(Service& service, Context& context) {
                 {"commits", sandboxes.commits},
                 {"removed_bytes", sandboxes.removedBytes},
                 {"problems", sandboxes.problems}}}};
+    std::vector<std::string> next;
+    for (const std::int64_t gone : sandboxes.expired) next.push_back(fmt::format("gradus sandbox diff s{}", gone));
     return {
         .data = std::move(data),
         .text = fmt::format("removed {} ({}), kept {} in use and {} younger than a day\n"
@@ -119,7 +121,8 @@ Result collect(Service& service, Context& context) {
                             counted(report.removed, "object"), humanSize(report.removedBytes), report.referenced,
                             report.young, counted(sandboxes.reaped.size() + sandboxes.expired.size(), "sandbox", "es"),
                             sandboxes.expired.size(), counted(sandboxes.layers, "layer"),
-                            counted(sandboxes.commits, "pinned tree"), humanSize(sandboxes.removedBytes))};
+                            counted(sandboxes.commits, "pinned tree"), humanSize(sandboxes.removedBytes)),
+        .next = std::move(next)};
 }
 
 }  // namespace

@@ -97,6 +97,8 @@ class Service {
     std::vector<SandboxView> keptSandboxes(const std::optional<std::filesystem::path>& project);
     /// By handle or name. Throws Error(kNotFound).
     SandboxRecord sandbox(const std::string& handleOrName);
+    /// One that expired and is gone, by handle; nothing if it is none.
+    std::optional<ExpiredSandbox> expiredSandbox(const std::string& handle);
     /// Probes every backend live, whatever was cached.
     DoctorReport doctor(const std::filesystem::path& directory);
 

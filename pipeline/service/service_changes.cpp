@@ -181,10 +181,16 @@ void Service::describeByCommit(FoundChange& found, const SandboxRecord& sandbox,
 
 FoundChange Service::changeOfSandbox(const fs::path& directory, const std::string& words, bool withIgnored,
                                      bool described) {
-    const SandboxRecord record = sandbox(words);
-    const SandboxView view = sandboxes().view(record.id);
+    const auto expired = expiredSandbox(words);
+    const SandboxRecord record = expired ? expired->record : sandbox(words);
+    SandboxView view;
+    view.project = expired ? expired->project : sandboxes().view(record.id).project;
     Objects store = objects();
-    Harvest harvest = sandboxes().diff(record.id, {.withIgnored = withIgnored, .keep = &store});
+    Harvest harvest;
+    if (expired)
+        harvest.changes = expired->changes;
+    else
+        harvest = sandboxes().diff(record.id, {.withIgnored = withIgnored, .keep = &store});
     FoundChange found{.sandbox = record.id};
     fs::path base = view.project;
     if (record.commit) {

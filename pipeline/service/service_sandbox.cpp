@@ -182,6 +182,10 @@ std::vector<SandboxView> Service::keptSandboxes(const std::optional<fs::path>& p
     return writingIfThere() != nullptr ? sandboxes().list(project) : std::vector<SandboxView>();
 }
 
+std::optional<ExpiredSandbox> Service::expiredSandbox(const std::string& handle) {
+    return writingIfThere() != nullptr ? sandboxes().findExpired(handle) : std::nullopt;
+}
+
 SandboxRecord Service::sandbox(const std::string& handleOrName) {
     const auto found = writingIfThere() != nullptr ? sandboxes().find(handleOrName) : std::nullopt;
     if (!found)

@@ -14,6 +14,8 @@ class Capture {
     explicit Capture(const CaptureBudget& budget) : budget_(budget) {}
 
     void append(std::string_view bytes);
+    /// Counts bytes that are not kept.
+    void skip(std::uint64_t bytes) { bytes_ += bytes; }
     std::uint64_t bytes() const { return bytes_; }
     CapturedStream take();
 

@@ -176,10 +176,15 @@ void RunExchange::read(Flow& flow) {
         return;
     }
     const std::string_view bytes(buffer, static_cast<std::size_t>(got));
-    flow.capture.append(bytes);
-    if (relay_) relay_->show(bytes);
-    if (command_.live) command_.live(flow.stream, bytes);
     const std::optional<Limit>& most = limits_[LimitName::kOutput];
+    // What comes beyond the limit is counted, and neither kept nor shown, however much of it one read brings.
+    const std::uint64_t before = flows_[0].capture.bytes() + flows_[1].capture.bytes();
+    const std::uint64_t room = most ? most->value - std::min(most->value, before) : bytes.size();
+    const std::string_view within = bytes.substr(0, std::min<std::uint64_t>(room, bytes.size()));
+    flow.capture.append(within);
+    flow.capture.skip(bytes.size() - within.size());
+    if (relay_) relay_->show(bytes);
+    if (command_.live && !within.empty()) command_.live(flow.stream, within);
     if (most && flows_[0].capture.bytes() + flows_[1].capture.bytes() > most->value && !report_.outputTripped) {
         report_.outputTripped = true;
         stop();

@@ -210,7 +210,7 @@ ClonePlan planClone(const CloneRequest& request) {
     ClonePlan plan;
     std::vector<std::string> variables = draft.variables;
     variables.insert(variables.end(), request.passed.begin(), request.passed.end());
-    plan.environment = cloneEnvironment(request.environment, variables, draft.user, request.directory);
+    plan.environment = cloneEnvironment(request.environment, variables, draft.user, request.directory, draft.notes);
     if (!request.bare) {
         showTools(draft);
         showGitConfiguration(draft);

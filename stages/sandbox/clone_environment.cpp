@@ -1,5 +1,7 @@
 #include "stages/sandbox/clone_environment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -84,13 +86,15 @@ bool isName(std::string_view name) {
 /// The variables by name; the last one given wins.
 class Variables {
   public:
-    explicit Variables(const Environment& caller) : caller_(caller) {}
+    Variables(const Environment& caller, std::vector<std::string>& dropped) : caller_(caller), dropped_(dropped) {}
 
     void set(const std::string& name, std::string value) { values_[name] = std::move(value); }
 
     void take(std::string_view name, bool evenIfOdd) {
         const auto value = caller_(std::string(name));
-        if (value && (evenIfOdd || !looksSecret(name, *value))) set(std::string(name), *value);
+        if (!value) return;
+        if (evenIfOdd || !looksSecret(name, *value)) return set(std::string(name), *value);
+        secret_.emplace_back(name);
     }
 
     void pass(const std::string& word) {
@@ -99,7 +103,17 @@ class Variables {
             throw Error(ErrorCode::kUsage, "'{}' is no variable to pass on", word)
                 .hint("give NAME for the caller's value, or NAME=value");
         if (name.size() < word.size()) return set(name, word.substr(name.size() + 1));
-        if (const auto value = caller_(name)) set(name, *value);
+        if (const auto value = caller_(name)) return set(name, *value);
+        if (!values_.contains(name))
+            dropped_.push_back(fmt::format("variable {} is not set here, so it is not set inside", name));
+    }
+
+    /// Once all that is passed by name is.
+    void sayWhatIsMissing() {
+        for (const std::string& name : secret_)
+            if (!values_.contains(name))
+                dropped_.push_back(fmt::format(
+                    "variable {} looks like a secret and is not passed on; --env {} passes it", name, name));
     }
 
     std::vector<std::string> list() const {
@@ -110,6 +124,8 @@ class Variables {
 
   private:
     const Environment& caller_;
+    std::vector<std::string>& dropped_;
+    std::vector<std::string> secret_;
     std::map<std::string, std::string> values_;
 };
 
@@ -147,8 +163,9 @@ bool looksSecret(std::string_view name, std::string_view value) {
 }
 
 std::vector<std::string> cloneEnvironment(const Environment& caller, const std::vector<std::string>& passed,
-                                          const CloneUser& user, const fs::path& directory) {
-    Variables variables(caller);
+                                          const CloneUser& user, const fs::path& directory,
+                                          std::vector<std::string>& dropped) {
+    Variables variables(caller, dropped);
     for (const std::string_view name : kCommon) variables.take(name, true);
     for (const Toolchain& toolchain : toolchains())
         for (const std::string_view name : toolchain.variables) variables.take(name, false);
@@ -158,6 +175,7 @@ std::vector<std::string> cloneEnvironment(const Environment& caller, const std::
     if (!user.shell.empty()) variables.set("SHELL", user.shell);
     variables.set("PWD", directory);
     for (const std::string& word : passed) variables.pass(word);
+    variables.sayWhatIsMissing();
     return variables.list();
 }
 

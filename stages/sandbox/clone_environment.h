@@ -20,9 +20,11 @@ struct CloneUser {
 };
 
 /// The command's environment, whole: a few common names, the toolchains' own, and `passed`. Throws Error for a name in
-/// `passed` that no variable can have.
+/// `passed` that no variable can have. `dropped` gets a sentence for each variable that one might expect and that is
+/// not among them.
 std::vector<std::string> cloneEnvironment(const Environment& caller, const std::vector<std::string>& passed,
-                                          const CloneUser& user, const std::filesystem::path& directory);
+                                          const CloneUser& user, const std::filesystem::path& directory,
+                                          std::vector<std::string>& dropped);
 
 /// "${CARGO_HOME:-~/.cargo}/bin" with the caller's variables and that home. Empty if it is not absolute then.
 std::filesystem::path expandPlace(std::string_view pattern, const Environment& caller,

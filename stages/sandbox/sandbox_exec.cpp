@@ -70,6 +70,7 @@ ExecutionReport Sandboxes::exec(std::int64_t sandbox, const CommandRequest& want
     command.system = inside_->living(sandbox).system;
     const Confiner confiner = inside_->confinerFor(command);
     HeldSandbox held = inside_->hold(sandbox, patience);
+    inside_->requireUnexpired(held.record);
     inside_->useStandingLimit(held, command.limits);
     Limits limits = insisted(command);
     const std::optional<std::uint64_t> bound = inside_->boundLayers(held, command, limits);

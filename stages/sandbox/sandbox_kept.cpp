@@ -146,6 +146,7 @@ SandboxRecord Sandboxes::create(const CreateRequest& request) {
 SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name, const Patience& patience) {
     checkName(name, "snapshot");
     const HeldSandbox held = inside_->hold(sandbox, patience);
+    inside_->requireUnexpired(held.record);
     SnapshotRecord snapshot;
     std::int64_t next = 0;
     inside_->write([&](SandboxWriter& writer, Writer&) {
@@ -159,6 +160,7 @@ SnapshotRecord Sandboxes::snapshot(std::int64_t sandbox, const std::string& name
 
 void Sandboxes::restore(std::int64_t sandbox, const std::string& name, const Patience& patience) {
     const HeldSandbox held = inside_->hold(sandbox, patience);
+    inside_->requireUnexpired(held.record);
     const auto limit = inside_->limitOf(held.chain);
     const auto snapshot =
         inside_->read([&](const Records& records) { return records.sandboxes().snapshot(sandbox, name); });
@@ -295,6 +297,13 @@ Harvest Sandboxes::Inside::harvestOf(const HeldSandbox& held, const HarvestOptio
 
 Harvest Sandboxes::diff(std::int64_t sandbox, const HarvestOptions& options, const Patience& patience) {
     return inside_->harvestOf(inside_->hold(sandbox, patience), options);
+}
+
+void Sandboxes::Inside::requireUnexpired(const SandboxRecord& record) const {
+    if (record.expiresAt() > around.clock.now()) return;
+    throw Error(ErrorCode::kNotAllowed, "sandbox s{} expired at {}", record.id, formatTime(record.expiresAt()))
+        .hint(fmt::format("`gradus sandbox fork s{}` goes on with a copy, `gradus submit s{}` makes a change of it",
+                          record.id, record.id));
 }
 
 void Sandboxes::Inside::end(const HeldSandbox& held, SandboxEnd reason, const std::optional<Digest>& changeSet) {

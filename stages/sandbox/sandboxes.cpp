@@ -9,6 +9,7 @@
 #include "stages/sandbox/owner.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandboxes_inside.h"
+#include "store/change_sets.h"
 #include "store/model/canonical.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -86,7 +87,6 @@ const Layers& Sandboxes::Inside::layers() {
     return *layerStore;
 }
 
-Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
 namespace {
 
 // Where the backend filters calls it does so for every command: to give the guarantee up would make the record weaker
@@ -105,6 +105,7 @@ void refuseFilterGivenUpForNothing(const CommandRequest& request, const Isolatio
 
 }  // namespace
 
+Confiner Sandboxes::Inside::confinerFor(const CommandRequest& request) {
     const std::lock_guard guard(mutex);
     const auto probe = [this](IsolationBackend& backend) {
         const auto known = proofs.find(&backend);
@@ -190,6 +191,17 @@ std::optional<SandboxRecord> Sandboxes::find(std::string_view handleOrName) {
         auto record = id ? records.sandbox(*id) : std::nullopt;
         if (!record || record->ended || record->kind != SandboxKind::kKept) return std::nullopt;
         return record;
+    });
+}
+
+std::optional<ExpiredSandbox> Sandboxes::findExpired(std::string_view handle) {
+    const auto parsed = parseHandle(handle);
+    if (!parsed || parsed->kind != HandleKind::kSandbox) return std::nullopt;
+    return inside_->read([&](const Records& all) -> std::optional<ExpiredSandbox> {
+        const auto record = all.sandboxes().sandbox(parsed->number);
+        if (!record || record->ended != SandboxEnd::kExpired || !record->changeSet) return std::nullopt;
+        return ExpiredSandbox{*record, all.project(record->project).value_or(ProjectIdentity()).path,
+                              readChanges(inside_->objects(), *record->changeSet)};
     });
 }
 

@@ -202,6 +202,13 @@ struct SandboxView {
     std::optional<Execution> last;      ///< the latest command in it
 };
 
+/// A kept sandbox that expired and is gone, and what it had changed.
+struct ExpiredSandbox {
+    SandboxRecord record;
+    std::filesystem::path project;
+    ChangeSet changes;
+};
+
 /// Where one file of a kept sandbox lies now.
 struct FilePlace {
     enum class Where {
@@ -300,6 +307,8 @@ class Sandboxes {
 
     /// A kept sandbox; nothing runs yet.
     SandboxRecord create(const CreateRequest& request);
+    /// A kept sandbox by its handle that expired and is gone: its change set is stored. Nothing if it is none.
+    std::optional<ExpiredSandbox> findExpired(std::string_view handle);
     /// Runs a command in a kept sandbox. A lifetime that ends meanwhile ends the command, with verdict timeout; what it
     /// changed stays.
     ExecutionReport exec(std::int64_t sandbox, const CommandRequest& command, const Patience& patience = {});

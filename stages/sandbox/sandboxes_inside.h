@@ -134,6 +134,8 @@ struct Sandboxes::Inside {
     /// Merges the frozen layers into one where there are too many.
     void squashIfDeep(const HeldSandbox& held);
     Harvest harvestOf(const HeldSandbox& held, const HarvestOptions& options);
+    /// Throws Error(kNotAllowed) once its lifetime is over: what is in it can be read, and no use revives it.
+    void requireUnexpired(const SandboxRecord& record) const;
     void end(const HeldSandbox& held, SandboxEnd reason, const std::optional<Digest>& changeSet);
     /// Directories of layers that nothing stands on go to the trash.
     std::uint64_t discardUnreachable(const std::vector<std::int64_t>& layers);

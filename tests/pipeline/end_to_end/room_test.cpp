@@ -271,6 +271,16 @@ TEST_P(Room, WorkIsKeptWhereItsOutputIsNot) {
     }
 }
 
+// 125 says that a command never ran
+TEST_P(Room, ACommandWhoseOutputIsLostIsSaidToHaveRun) {
+    for (const char* reader : {">&-", "> /dev/full"}) {
+        const Ended ended =
+            command({"sh", "-c", fmt::format("'{}' try --discard -- echo text {}", GRADUS_PROGRAM, reader)});
+        EXPECT_EQ(ended.exit, 6) << reader;
+        EXPECT_TRUE(has(ended.err, "the command ran (exit code 0)")) << ended.err;
+    }
+}
+
 constexpr std::string_view kFailing = R"([pipeline]
 name = "shop"
 stages = ["sandbox", "local"]

@@ -91,6 +91,20 @@ TEST_F(Output, TheOutputLimitEndsTheCommand) {
     EXPECT_LT(outcome.out.bytes, 4'000'000U);
 }
 
+// One read brings far more than a small limit
+TEST_F(Output, WhatComesBeyondTheLimitIsNotKept) {
+    const HostProject project(someone());
+    std::string live;
+    Command command = guest({"output", "100000"});
+    command.live = [&](Stream, std::string_view piece) { live += piece; };
+    const auto sandbox = open(project, limitsOf({{LimitName::kOutput, 4096}}));
+    const Outcome outcome = sandbox->run(command);
+    EXPECT_EQ(outcome.verdict, Verdict::kLimit);
+    EXPECT_EQ(outcome.out.head.size() + outcome.out.tail.size(), 4096U);
+    EXPECT_TRUE(outcome.out.truncated);
+    EXPECT_EQ(live.size(), 4096U);
+}
+
 TEST_F(Output, InputIsReadToItsEnd) {
     const HostProject project(someone());
     Command command = shell("wc -c; cat /dev/null");

@@ -20,10 +20,28 @@ Environment of(std::map<std::string, std::string> values) {
 
 std::vector<std::string> environmentOf(std::map<std::string, std::string> values,
                                        const std::vector<std::string>& passed = {}) {
-    return cloneEnvironment(of(std::move(values)), passed, {"ann", "/home/ann", "/bin/bash"}, "/srv/shop");
+    std::vector<std::string> dropped;
+    return cloneEnvironment(of(std::move(values)), passed, {"ann", "/home/ann", "/bin/bash"}, "/srv/shop", dropped);
+}
+
+std::vector<std::string> droppedOf(std::map<std::string, std::string> values, const std::vector<std::string>& passed) {
+    std::vector<std::string> dropped;
+    cloneEnvironment(of(std::move(values)), passed, {"ann", "/home/ann", "/bin/bash"}, "/srv/shop", dropped);
+    return dropped;
 }
 
 using Lines = std::vector<std::string>;
+
+TEST(CloneEnvironment, SaysWhichVariablesAreDropped) {
+    const std::string secret = "https://ann:password@proxy";
+    EXPECT_EQ(droppedOf({{"PATH", "/usr/bin"}, {"PYENV_VERSION", secret}}, {"MODE"}),
+              (std::vector<std::string>{
+                  "variable MODE is not set here, so it is not set inside",
+                  "variable PYENV_VERSION looks like a secret and is not passed on; --env PYENV_VERSION "
+                  "passes it"}));
+    EXPECT_EQ(droppedOf({{"PYENV_VERSION", secret}, {"MODE", "x"}}, {"MODE", "PYENV_VERSION"}),
+              std::vector<std::string>{});
+}
 
 TEST(CloneEnvironment, HoldsAFewCommonNamesAndNothingElse) {
     GRADUS_CASES("E1", "OV36", "PV6");
