@@ -249,11 +249,9 @@ std::vector<Conflict> BranchDriver::treeConflicts(const std::string& tip, const 
 
 std::vector<Conflict> BranchDriver::filtered(const std::string& tip, const ChangeSet& view) const {
     const FilesByPath files = filesOf(view, local_.repository().prefix);
-    // Whoever only looks holds no lock, so the name is nobody else's.
-    const fs::path index = context_.state / ("look-index-" + toHex(context_.random.bytes(kSuffixBytes)));
-    local_.plumbing().loadIndex(tip, index);
-    const auto conversions = local_.plumbing().conversions(plainFilesAfter(files), index);
-    fs::remove(index);
+    const OwnIndex index(context_, OwnIndex::For::kLook);
+    local_.plumbing().loadIndex(tip, index.path());
+    const auto conversions = local_.plumbing().conversions(plainFilesAfter(files), index.path());
     return filteredBy(conversions, files, context_.objects);
 }
 
@@ -314,7 +312,9 @@ Checkpoint BranchDriver::checkpoint(const StageChange& change) {
             .hint("bring the change up to date with what the stage holds");
     BranchStep step;
     step.parent = tip;
-    step.commit = local_.plumbing().writeCommit(composed(tip, change), context_.state / "commit-index");
+    OwnIndex::tidy(context_);
+    const OwnIndex index(context_, OwnIndex::For::kCommit);
+    step.commit = local_.plumbing().writeCommit(composed(tip, change), index.path());
     const HeldTree made = *heldAt(step.commit);
     step.tree = made.digest;
     if (!tip && change.seed)
@@ -402,16 +402,27 @@ std::optional<Obstruction> BranchDriver::outOfReach(const BranchStep::Push& push
 RollbackOutcome BranchDriver::rollback(const Checkpoint& checkpoint) {
     const BranchStep step = BranchStep::decode(checkpoint);
     RollbackOutcome outcome;
-    try {
-        if (step.push) remoteOf(*step.push).takeBack(step.commit, step.push->before, outcome);
-    } catch (const Error& fault) {
-        // What happened to the other repository keeps nobody from going back in this one.
-        outcome.problems.emplace_back(fault.what());
-    }
-    local_.takeBack(step.commit, step.parent, outcome);
+    // What happened to one repository keeps the other from nothing.
+    const auto attempt = [&outcome](const std::function<void()>& act) {
+        try {
+            act();
+        } catch (const Error& fault) {
+            outcome.problems.push_back(problemOf(fault));
+        }
+    };
+    if (step.push) attempt([&] { remoteOf(*step.push).takeBack(step.commit, step.push->before, outcome); });
+    attempt([&] { local_.takeBack(step.commit, step.parent, outcome); });
     outcome.complete = outcome.problems.empty();
-    if (outcome.complete) local_.plumbing().moveRef(step.guard, step.commit, std::nullopt, "gradus: let go");
+    if (outcome.complete) letGo(step.guard, step.commit);
     return outcome;
+}
+
+// One that stays costs some room, and tidy() tries again.
+void BranchDriver::letGo(const std::string& guard, const std::optional<std::string>& commit) {
+    try {
+        local_.plumbing().moveRef(guard, commit, std::nullopt, "gradus: let go");
+    } catch (const Error&) {
+    }
 }
 
 std::optional<Digest> BranchDriver::treeAfter(const Checkpoint& checkpoint) const {
@@ -424,9 +435,9 @@ void BranchDriver::tidy(const std::vector<Checkpoint>& needed) {
     const std::string own = guards();
     for (const std::string& ref : local_.plumbing().refsBelow(own)) {
         const bool isOurs = ref.find('/', own.size()) == std::string::npos;
-        if (isOurs && !guarded.contains(ref))
-            local_.plumbing().moveRef(ref, local_.plumbing().commitAt(ref), std::nullopt, "gradus: let go");
+        if (isOurs && !guarded.contains(ref)) letGo(ref, local_.plumbing().commitAt(ref));
     }
+    OwnIndex::tidy(context_);
     std::set<fs::path> wanted;
     if (const auto now = heldAt(local_.tip())) wanted.insert(now->directory);
     trees_.tidy(wanted);

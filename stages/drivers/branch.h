@@ -65,6 +65,7 @@ class BranchDriver final : public StageDriver {
     BranchSide remoteOf(const BranchStep::Push& push) const;
     std::optional<BranchStep::Push> prepareRemote(const std::string& commit);
     std::string guards() const;
+    void letGo(const std::string& guard, const std::optional<std::string>& commit);
 
     DriverContext context_;
     std::string branch_;

@@ -92,19 +92,10 @@ std::optional<Conflict> BranchSide::obstacle() const {
                     std::nullopt};
 }
 
-bool BranchSide::move(const std::optional<std::string>& from, const std::optional<std::string>& to,
-                      const std::string& reason) {
-    if (plumbing_.moveRef(ref_, from, to, reason)) return true;
-    if (tip() != from) return false;
-    throw Error(ErrorCode::kInfrastructure, "git did not move {} in {}", ref_, git_.common.native())
-        .hint(fmt::format("is it writable, and is there a {}/{}.lock that a killed git has left?", git_.common.native(),
-                          ref_));
-}
-
 std::optional<Conflict> BranchSide::land(const std::optional<std::string>& from, const std::string& commit) {
     if (holds(commit)) return std::nullopt;
     if (auto found = obstacle()) return found;
-    if (move(from, commit, "gradus: promote")) return std::nullopt;
+    if (plumbing_.moveRef(ref_, from, commit, "gradus: promote")) return std::nullopt;
     return Conflict{ConflictKind::kEdited, name_, from.value_or("no commit"), tip().value_or("no commit"),
                     std::nullopt};
 }
@@ -116,7 +107,7 @@ void BranchSide::takeBack(const std::string& commit, const std::optional<std::st
             outcome.problems.push_back(describe(*found));
             return;
         }
-        if (move(commit, to, "gradus: roll back") || !holds(commit)) return;
+        if (plumbing_.moveRef(ref_, commit, to, "gradus: roll back") || !holds(commit)) return;
     }
     outcome.kept.push_back({name_, fmt::format("there are commits after {0}, so that one stays: 'git revert {0}' "
                                                "undoes it",

@@ -39,7 +39,6 @@ class BranchSide {
 
   private:
     std::optional<std::filesystem::path> checkedOutIn() const;
-    bool move(const std::optional<std::string>& from, const std::optional<std::string>& to, const std::string& reason);
 
     GitWorkTree git_;
     std::string ref_;

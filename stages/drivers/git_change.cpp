@@ -1,8 +1,12 @@
 #include "stages/drivers/git_change.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 
 #include "store/file.h"
+#include "store/model/hex.h"
 
 namespace gradus {
 
@@ -11,6 +15,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kLargestBlob = std::uint64_t{1} << 31;
+constexpr std::string_view kCommitIndex = "commit-index";
+constexpr std::string_view kLookIndex = "look-index";
+constexpr std::size_t kIndexSuffixBytes = 6;
+/// A look at a stage ends within minutes; it holds no lock that could be asked.
+constexpr std::chrono::hours kLongestLook{1};
 
 }  // namespace
 
@@ -79,10 +88,35 @@ GitEntries writeContents(GitPlumbing& plumbing, const DriverContext& context, co
     return entries;
 }
 
+OwnIndex::OwnIndex(const DriverContext& context, For use)
+    : path_(context.state / fmt::format("{}-{}", use == For::kCommit ? kCommitIndex : kLookIndex,
+                                        toHex(context.random.bytes(kIndexSuffixBytes)))) {}
+
+OwnIndex::~OwnIndex() {
+    ::unlink(path_.c_str());
+    ::unlink((path_.native() + ".lock").c_str());
+}
+
+void OwnIndex::tidy(const DriverContext& context) {
+    std::vector<fs::path> left;
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(context.state, error)) {
+        const std::string name = entry.path().filename().native();
+        const auto age = fs::file_time_type::clock::now() - entry.last_write_time(error);
+        if (name.starts_with(kCommitIndex) || (name.starts_with(kLookIndex) && !error && age > kLongestLook))
+            left.push_back(entry.path());
+    }
+    for (const fs::path& path : left) fs::remove(path, error);
+}
+
 std::string oneLine(std::string_view text) {
     std::string line(text.substr(0, text.find_first_of("\r\n")));
     std::erase_if(line, [](char c) { return c >= 0 && (c < ' ' || c == '\x7f'); });
     return line;
+}
+
+std::string problemOf(const Error& fault) {
+    return fault.hint().empty() ? fault.what() : fmt::format("{} ({})", fault.what(), fault.hint());
 }
 
 std::string commitMessage(const StageChange& change, std::string_view first) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "stages/drivers/driver.h"
 #include "stages/drivers/git_plumbing.h"
 #include "store/model/change_set.h"
+#include "store/model/error.h"
 
 namespace gradus {
 
@@ -29,8 +31,31 @@ std::vector<Conflict> filteredBy(const std::map<std::string, std::string>& conve
 /// The entries of the contents that are new, as blobs.
 GitEntries writeContents(GitPlumbing& plumbing, const DriverContext& context, const FilesByPath& files);
 
+/// An index of ours in the stage's state. git writes it under a lock file beside it, which stays where git is killed:
+/// so no name is used twice, and both files go with this object.
+class OwnIndex {
+  public:
+    enum class For {
+        kCommit,  ///< under the target's lock
+        kLook,    ///< anybody at any time
+    };
+    OwnIndex(const DriverContext& context, For use);
+    OwnIndex(const OwnIndex&) = delete;
+    OwnIndex& operator=(const OwnIndex&) = delete;
+    ~OwnIndex();
+    const std::filesystem::path& path() const { return path_; }
+
+    /// What killed processes left; the target is locked.
+    static void tidy(const DriverContext& context);
+
+  private:
+    std::filesystem::path path_;
+};
+
 /// What a commit of the change says: `first` as its first line, or the change's title; then the trailers.
 std::string commitMessage(const StageChange& change, std::string_view first);
 std::string oneLine(std::string_view text);
+/// A fault as a problem of a rollback, with what a person does about it.
+std::string problemOf(const Error& fault);
 
 }  // namespace gradus

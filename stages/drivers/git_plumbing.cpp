@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <set>
+#include <thread>
 
 #include "plugins/host/child_process.h"
+#include "stages/drivers/ref_note.h"
 #include "store/file.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
@@ -21,6 +24,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Milliseconds kPatience{5 * 60 * 1000};
+constexpr int kAttempts = 3;
+constexpr std::chrono::milliseconds kRefNap{50};
+constexpr std::uint64_t kLargestPackedRefs = std::uint64_t{1} << 30;
 
 // A fixed list: a PATH that a project could change has no say.
 fs::path findGit() {
@@ -85,15 +91,17 @@ std::string infoLine(const std::string& path, const std::optional<GitEntry>& ent
 GitPlumbing::GitPlumbing(const GitWorkTree& git, FileOperations& files, std::string cure)
     : git_(git), program_(findGit()), files_(files), cure_(std::move(cure)) {}
 
-GitPlumbing::Answer GitPlumbing::run(const Words& arguments, const std::string& input, const Words& environment) const {
+GitPlumbing::Answer GitPlumbing::run(const Words& arguments, const std::string& input, const Words& environment,
+                                     int held) const {
     const FileDescriptor in = inMemory(input);
     const FileDescriptor out = inMemory("");
-    Answer answer = runWith(in.get(), out.get(), arguments, environment);
+    Answer answer = runWith(in.get(), out.get(), arguments, environment, held);
     answer.out = contentOf(out.get());
     return answer;
 }
 
-GitPlumbing::Answer GitPlumbing::runWith(int in, int out, const Words& arguments, const Words& environment) const {
+GitPlumbing::Answer GitPlumbing::runWith(int in, int out, const Words& arguments, const Words& environment,
+                                         int held) const {
     Words words = {"git", "--literal-pathspecs"};
     for (const char* setting :
          {"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.fsync=all",
@@ -103,10 +111,31 @@ GitPlumbing::Answer GitPlumbing::runWith(int in, int out, const Words& arguments
     words.insert(words.end(), arguments.begin(), arguments.end());
     const FileDescriptor err = inMemory("");
     ChildPlan plan{program_, words, environmentOf(environment), {{in, 0}, {out, 1}, {err.get(), 2}}};
+    if (held >= 0) plan.descriptors.emplace_back(held, 3);
     ChildProcess child(plan);
     const std::optional<int> status = child.wait(kPatience);
     if (!status) throw Error(ErrorCode::kInfrastructure, "git {} has not ended", arguments.front());
-    return {WIFEXITED(*status) ? WEXITSTATUS(*status) : 128, "", contentOf(err.get())};
+    if (WIFEXITED(*status)) return {WEXITSTATUS(*status), 0, "", contentOf(err.get())};
+    return {-1, WTERMSIG(*status), "", contentOf(err.get())};
+}
+
+GitPlumbing::Answer GitPlumbing::question(const Words& arguments, const std::string& input,
+                                          const Words& environment) const {
+    for (int attempt = 1;; ++attempt) {
+        Answer answer = run(arguments, input, environment);
+        if (answer.killedBy == 0 || attempt == kAttempts) return answer;
+    }
+}
+
+bool GitPlumbing::isYes(const Words& arguments, const Answer& answer) const {
+    if (answer.code != 0 && answer.code != 1) fail(arguments, answer);
+    return answer.code == 0;
+}
+
+GitPlumbing::Answer GitPlumbing::configured(const Words& arguments) const {
+    Answer answer = question(arguments);
+    if (!isYes(arguments, answer) && !answer.err.empty()) fail(arguments, answer);
+    return answer;
 }
 
 GitPlumbing::Words GitPlumbing::environmentOf(const Words& more) const {
@@ -128,7 +157,7 @@ GitPlumbing::Words GitPlumbing::environmentOf(const Words& more) const {
 
 const GitPlumbing::Words& GitPlumbing::withoutFilters() const {
     if (withoutFilters_) return *withoutFilters_;
-    const Answer answer = run({"config", "--null", "--name-only", "--get-regexp", "^filter\\."});
+    const Answer answer = configured({"config", "--null", "--name-only", "--get-regexp", "^filter\\."});
     std::set<std::string> names;
     for (std::string_view rest = answer.out; !rest.empty();) {
         const std::string key = take(rest, '\0');
@@ -148,14 +177,21 @@ const GitPlumbing::Words& GitPlumbing::withoutFilters() const {
 }
 
 void GitPlumbing::requireSuccess(const Words& arguments, const Answer& answer) const {
-    if (answer.code != 0)
-        throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
-                    printable(firstLine(answer.err)))
-            .hint(cure_);
+    if (answer.code != 0) fail(arguments, answer);
+}
+
+void GitPlumbing::fail(const Words& arguments, const Answer& answer) const {
+    if (answer.killedBy != 0)
+        throw Error(ErrorCode::kInfrastructure, "git {} in {} was killed by signal {}", arguments.front(),
+                    git_.root.native(), answer.killedBy)
+            .hint("try again");
+    throw Error(ErrorCode::kInfrastructure, "git {} in {} said: {}", arguments.front(), git_.root.native(),
+                answer.err.empty() ? fmt::format("exit {}", answer.code) : printable(firstLine(answer.err)))
+        .hint(cure_);
 }
 
 std::string GitPlumbing::ask(const Words& arguments, const std::string& input, const Words& environment) const {
-    Answer answer = run(arguments, input, environment);
+    Answer answer = question(arguments, input, environment);
     requireSuccess(arguments, answer);
     return answer.out;
 }
@@ -177,17 +213,47 @@ std::string GitPlumbing::tell(const Words& arguments, const std::string& input, 
 }
 
 std::string GitPlumbing::headRef() const {
-    const Answer answer = run({"symbolic-ref", "--quiet", "HEAD"});
-    return answer.code == 0 ? firstLine(answer.out) : "HEAD";
+    const Words words = {"symbolic-ref", "--quiet", "HEAD"};
+    const Answer answer = question(words);
+    return isYes(words, answer) ? firstLine(answer.out) : "HEAD";
 }
 
 std::optional<std::string> GitPlumbing::commitAt(const std::string& ref) const {
-    const Answer answer = run({"rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"});
-    return answer.code == 0 ? std::optional(firstLine(answer.out)) : std::nullopt;
+    const Words words = {"rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"};
+    Answer answer = question(words);
+    if (isYes(words, answer)) return firstLine(answer.out);
+    requireAbsent(ref);
+    return std::nullopt;
+}
+
+// rev-parse has one exit code for a ref that does not exist and for one that it cannot read.
+void GitPlumbing::requireAbsent(const std::string& ref) const {
+    const std::string name = ref == "HEAD" ? headRef() : ref;
+    const fs::path path = name == "HEAD" ? git_.directory / name : git_.common / name;
+    struct stat info {};
+    const int error = ::lstat(path.c_str(), &info) == 0 ? 0 : errno;
+    const bool isAbsent = error == ENOENT || error == ENOTDIR || (error == 0 && S_ISDIR(info.st_mode));
+    const fs::path packed = git_.common / "packed-refs";
+    const bool hasPacked = ::lstat(packed.c_str(), &info) == 0 || errno != ENOENT;
+    const auto all = hasPacked ? readPlainFile(AT_FDCWD, packed, kLargestPackedRefs) : std::optional<std::string>("");
+    if (isAbsent && all && all->size() == (hasPacked ? static_cast<std::size_t>(info.st_size) : 0) &&
+        all->find(" " + name + "\n") == std::string::npos)
+        return;
+    throw Error(ErrorCode::kInfrastructure, "git cannot tell where {} is in {}", printable(name), git_.root.native())
+        .hint(fmt::format("git -C {} fsck   # says more about it; then try again", git_.root.native()));
 }
 
 bool GitPlumbing::isAncestor(const std::string& commit, const std::string& of) const {
-    return run({"merge-base", "--is-ancestor", commit, of}).code == 0;
+    const Words words = {"merge-base", "--is-ancestor", commit, of};
+    const Answer answer = question(words);
+    if (answer.code == 0 || answer.code == 1) return answer.code == 0;
+    // Nothing comes after a commit that the repository does not have.
+    const auto has = [this](const std::string& id) {
+        const Words look = {"cat-file", "-e", id};
+        return isYes(look, question(look));
+    };
+    if (answer.killedBy != 0 || has(commit) || !has(of)) fail(words, answer);
+    return false;
 }
 
 GitEntries GitPlumbing::entriesOf(const std::string& commit) const {
@@ -205,11 +271,12 @@ GitEntries GitPlumbing::entriesOf(const std::string& commit) const {
 
 std::optional<std::string> GitPlumbing::treeOf(const std::string& commit, std::string prefix) const {
     while (prefix.ends_with('/')) prefix.pop_back();
-    const std::string name = prefix.empty() ? commit + "^{tree}" : commit + ":" + prefix;
-    const Answer answer = run({"rev-parse", "--verify", "--quiet", "--end-of-options", name});
-    if (answer.code != 0) return std::nullopt;
-    const std::string id = firstLine(answer.out);
-    return firstLine(ask({"cat-file", "-t", id})) == "tree" ? std::optional(id) : std::nullopt;
+    if (prefix.empty()) return firstLine(ask({"rev-parse", "--verify", "--end-of-options", commit + "^{tree}"}));
+    const std::string list = ask({"ls-tree", "-d", "-z", "--full-tree", commit, "--", prefix});
+    std::string_view rest = list;
+    take(rest, ' ');
+    const bool isTree = take(rest, ' ') == "tree";
+    return isTree ? std::optional(take(rest, '\t')) : std::nullopt;
 }
 
 std::vector<std::string> GitPlumbing::refsBelow(const std::string& prefix) const {
@@ -220,22 +287,25 @@ std::vector<std::string> GitPlumbing::refsBelow(const std::string& prefix) const
 }
 
 bool GitPlumbing::isBranchName(const std::string& name) const {
-    return run({"check-ref-format", "refs/heads/" + name}).code == 0;
+    const Words words = {"check-ref-format", "refs/heads/" + name};
+    return isYes(words, question(words));
 }
 
-bool GitPlumbing::isSymbolic(const std::string& ref) const { return run({"symbolic-ref", "--quiet", ref}).code == 0; }
+bool GitPlumbing::isSymbolic(const std::string& ref) const {
+    const Words words = {"symbolic-ref", "--quiet", ref};
+    return isYes(words, question(words));
+}
 
 bool GitPlumbing::isBare() const { return settings("core.bare") == Words{"true"}; }
 
 std::vector<std::string> GitPlumbing::settings(const std::string& key) const {
-    const Answer answer = run({"config", "--null", "--get-all", key});
+    const Answer answer = configured({"config", "--null", "--get-all", key});
     Words values;
     for (std::string_view rest = answer.out; !rest.empty();) values.push_back(take(rest, '\0'));
     return values;
 }
 
 void GitPlumbing::loadIndex(const std::string& commit, const fs::path& index) const {
-    fs::remove(index);
     ask({"read-tree", commit}, "", {"GIT_INDEX_FILE=" + index.native()});
 }
 
@@ -330,7 +400,6 @@ std::string GitPlumbing::writeCommit(const NewCommit& commit, const fs::path& in
     Words privately = {"GIT_INDEX_FILE=" + index.native()};
     privately.insert(privately.end(), withoutFilters().begin(), withoutFilters().end());
     const std::string zero = zeroId();
-    fs::remove(index);
     if (commit.parent) tell({"read-tree", *commit.parent}, "", privately);
     std::string lines;
     // What goes first: a directory may take the name of a file, and the other way round.
@@ -338,7 +407,6 @@ std::string GitPlumbing::writeCommit(const NewCommit& commit, const fs::path& in
     for (const auto& [path, entry] : commit.set) lines += infoLine(path, entry, zero);
     tell({"update-index", "-z", "--index-info"}, lines, privately);
     const std::string tree = firstLine(tell({"write-tree"}, "", privately));
-    fs::remove(index);
     Words words = {"commit-tree", tree};
     if (commit.parent) words.insert(words.end(), {"-p", *commit.parent});
     const std::size_t mail = commit.author.rfind(" <");
@@ -355,10 +423,30 @@ std::string GitPlumbing::writeCommit(const NewCommit& commit, const fs::path& in
 bool GitPlumbing::moveRef(const std::string& ref, const std::optional<std::string>& from,
                           const std::optional<std::string>& to, const std::string& reason) {
     const std::string zero = zeroId();
-    Words words = {"update-ref", "--no-deref", "-m", reason, ref, to.value_or(zero), from.value_or(zero)};
+    const Words words = {"update-ref", "--no-deref", "-m", reason, ref, to.value_or(zero), from.value_or(zero)};
     const Words who = {"GIT_COMMITTER_NAME=Gradus", "GIT_COMMITTER_EMAIL=gradus@localhost"};
-    if (change(words, [&] { return run(words, "", who); }).code == 0) return true;
-    return commitAt(ref) == to;
+    for (int attempt = 1;; ++attempt) {
+        RefNote note(git_, ref, to.value_or(""));
+        const Answer answer = change(words, [&] { return run(words, "", who, note.descriptor()); });
+        if (answer.killedBy != 0) note.clearAfterKill();
+        note.finish();
+        if (answer.code == 0) return true;
+        // git says in one way that the ref is elsewhere and that it cannot write; a killed one may have moved it.
+        const auto now = commitAt(ref);
+        if (now == to) return true;
+        if (now != from) return false;
+        if (attempt == kAttempts) refuseMove(ref, words, answer);
+        std::this_thread::sleep_for(kRefNap);
+    }
+}
+
+void GitPlumbing::refuseMove(const std::string& ref, const Words& words, const Answer& answer) const {
+    const std::vector<fs::path> locks = locksOf(git_, ref);
+    if (answer.killedBy != 0 || locks.empty()) fail(words, answer);
+    throw Error(ErrorCode::kInfrastructure, "git did not move {} in {}: {} is locked", ref, git_.root.native(),
+                locks.front().native())
+        .hint(fmt::format("if no git runs there, delete the lock file that a killed git left, then try again: rm '{}'",
+                          locks.front().native()));
 }
 
 bool GitPlumbing::stage(const std::map<std::string, std::optional<GitEntry>>& entries) {
@@ -376,8 +464,7 @@ bool GitPlumbing::stage(const std::map<std::string, std::optional<GitEntry>>& en
     const Answer answer = change(words, [&] { return run(words, lines, filters); });
     if (answer.code == 0) return true;
     if (answer.err.find("index.lock") != std::string::npos) return false;
-    throw Error(ErrorCode::kInfrastructure, "git update-index in {} said: {}", git_.root.native(),
-                printable(firstLine(answer.err)));
+    fail(words, answer);
 }
 
 }  // namespace gradus

@@ -24,7 +24,8 @@ using GitEntries = std::map<std::string, GitEntry>;  ///< by path from the repos
 
 /// The user's own git on objects, refs and index, never on files: commands that run no hook and no filter, without the
 /// configuration of user and machine, and with that of the repository overruled where it could have a say. Changes go
-/// through FileOperations::delegate(). Faults throw Error with what git said.
+/// through FileOperations::delegate(). Faults throw Error with what git said. A git that was killed or that could not
+/// judge is a fault, never an answer: every question knows the one exit code by which git says no.
 class GitPlumbing {
   public:
     /// `cure`: what a person does when git says no.
@@ -56,7 +57,7 @@ class GitPlumbing {
     std::map<std::string, std::string> conversions(const std::vector<std::string>& paths,
                                                    const std::filesystem::path& index = {}) const;
 
-    /// A file of ours with the entries of a commit.
+    /// A file of ours, of a name that is not taken, with the entries of a commit.
     void loadIndex(const std::string& commit, const std::filesystem::path& index) const;
     /// Everything that `commit` needs and a repository that has `known` lacks, as a pack in an unnamed file below
     /// `directory`.
@@ -75,9 +76,10 @@ class GitPlumbing {
         std::string author;  ///< "Name <mail>"
         std::int64_t time = 0;
     };
-    /// Made of objects alone; `index` is a file of ours, for the time of this call.
+    /// Made of objects alone; `index` is a file of ours, of a name that is not taken, for the caller to remove.
     std::string writeCommit(const NewCommit& commit, const std::filesystem::path& index);
-    /// Moves `ref` if it still is at `from`; false otherwise. Nothing stands for a ref that does not exist.
+    /// Moves `ref` if it still is at `from`; false otherwise. Nothing stands for a ref that does not exist. Throws
+    /// Error if it still is there and git cannot move it.
     bool moveRef(const std::string& ref, const std::optional<std::string>& from, const std::optional<std::string>& to,
                  const std::string& reason);
     /// Entries of the user's index; nothing removes one. False while another git has it locked.
@@ -86,16 +88,29 @@ class GitPlumbing {
   private:
     struct Answer {
         int code = 0;
+        int killedBy = 0;  ///< the signal that ended it
         std::string out;
         std::string err;
     };
     using Words = std::vector<std::string>;
-    Answer run(const Words& arguments, const std::string& input = "", const Words& environment = {}) const;
-    Answer runWith(int in, int out, const Words& arguments, const Words& environment) const;
+    /// `held`: a descriptor that the child keeps open; -1 for none.
+    Answer run(const Words& arguments, const std::string& input = "", const Words& environment = {},
+               int held = -1) const;
+    Answer runWith(int in, int out, const Words& arguments, const Words& environment, int held = -1) const;
+    /// Changes nothing, so one that was killed is asked again.
+    Answer question(const Words& arguments, const std::string& input = "", const Words& environment = {}) const;
+    /// Throws Error unless git said yes (exit 0) or no (exit 1).
+    bool isYes(const Words& arguments, const Answer& answer) const;
+    /// The same for what the configuration says: where a file of it cannot be read, git warns and says no.
+    Answer configured(const Words& arguments) const;
+    /// Throws Error if there is a ref of that name: git said no because it could not read it.
+    void requireAbsent(const std::string& ref) const;
     std::string ask(const Words& arguments, const std::string& input = "", const Words& environment = {}) const;
     std::string tell(const Words& arguments, const std::string& input = "", const Words& environment = {});
     Answer change(const Words& arguments, const std::function<Answer()>& act);
     void requireSuccess(const Words& arguments, const Answer& answer) const;
+    [[noreturn]] void fail(const Words& arguments, const Answer& answer) const;
+    [[noreturn]] void refuseMove(const std::string& ref, const Words& words, const Answer& answer) const;
     std::string zeroId() const;
     /// NAME=value: every filter that any configuration names does nothing. Writing an index reads files of the work
     /// tree again whose time is that of the index, through their filters.

@@ -245,8 +245,13 @@ RollbackOutcome WorktreeDriver::rollback(const Checkpoint& checkpoint) {
     const UndoReport report = writer().undo(taken.journal);
     outcome.complete = report.blocked.empty();
     outcome.kept = report.kept;
-    if (taken.commit)
-        for (Kept& kept : repository().takeBack(*taken.commit)) outcome.kept.push_back(std::move(kept));
+    try {
+        if (taken.commit)
+            for (Kept& kept : repository().takeBack(*taken.commit)) outcome.kept.push_back(std::move(kept));
+    } catch (const Error& fault) {
+        outcome.complete = false;
+        outcome.problems.push_back(problemOf(fault));
+    }
     addAll(outcome.kept, report.saved);
     for (const Kept& blocked : report.blocked)
         outcome.problems.push_back(fmt::format("'{}': {}", blocked.path, blocked.reason));
@@ -263,6 +268,7 @@ void WorktreeDriver::forget(JournalDirectory& directory, const JournalRef& journ
 }
 
 void WorktreeDriver::tidy(const std::vector<Checkpoint>& needed) {
+    OwnIndex::tidy(context_);
     std::set<std::string> names;
     for (const Checkpoint& checkpoint : needed) names.insert(Taken::decode(checkpoint).journal.name);
     JournalDirectory directory(journals(), context_.files);

@@ -157,7 +157,9 @@ std::optional<PreparedCommit> WorktreeCommit::prepare(const StageChange& change)
         commit.steps.push_back({path, at(committed, path), after});
         if (!after) made.removed.push_back(path);
     }
-    commit.id = plumbing_.writeCommit(made, context_.state / "commit-index");
+    OwnIndex::tidy(context_);
+    const OwnIndex index(context_, OwnIndex::For::kCommit);
+    commit.id = plumbing_.writeCommit(made, index.path());
     return commit;
 }
 
@@ -168,7 +170,7 @@ std::optional<Conflict> WorktreeCommit::land(const PreparedCommit& commit, std::
         return Conflict{ConflictKind::kEdited, commit.ref, commit.parent.value_or("no commit"),
                         plumbing_.commitAt(commit.ref).value_or("no commit"), std::nullopt};
     if (!restage(commit, true))
-        notes.emplace_back("another git has the index locked; 'git reset' brings it up to date with the new commit");
+        notes.push_back(indexLocked() + "; 'git reset' brings it up to date with the new commit");
     return std::nullopt;
 }
 
@@ -184,7 +186,12 @@ bool WorktreeCommit::isLanded(const PreparedCommit& commit) const {
 
 bool WorktreeCommit::isUntouched(const PreparedCommit& commit) const {
     const auto now = plumbing_.commitAt(commit.ref);
-    return !now || !(*now == commit.id || plumbing_.isAncestor(commit.id, *now));
+    if (now && (*now == commit.id || plumbing_.isAncestor(commit.id, *now))) return false;
+    if (now != commit.parent || plumbing_.headRef() != commit.ref) return true;
+    const GitEntries staged = plumbing_.stagedEntries();
+    return std::ranges::none_of(commit.steps, [&](const PreparedCommit::Step& step) {
+        return step.before != step.after && at(staged, step.path) == step.after;
+    });
 }
 
 bool WorktreeCommit::restage(const PreparedCommit& commit, bool isForward) {
@@ -201,6 +208,11 @@ bool WorktreeCommit::restage(const PreparedCommit& commit, bool isForward) {
         std::this_thread::sleep_for(kIndexNap);
     }
     return false;
+}
+
+std::string WorktreeCommit::indexLocked() const {
+    return fmt::format("the index is locked by {} (another git; if none runs, a killed one left it: delete it)",
+                       (git_.directory / "index.lock").native());
 }
 
 /// Whichever commit it is that has it: ours, one made of it, or one on another branch.
@@ -224,8 +236,10 @@ std::vector<Kept> WorktreeCommit::takeBack(const PreparedCommit& commit) {
     if (const auto head = headWithIt(commit))
         kept.push_back({branch, fmt::format("its commit {} still has what was taken back: {}", brief(*head),
                                             isStaged ? "the way back is staged, 'git commit' completes it"
-                                                     : "another git has the index locked; 'git add' what is back, then "
-                                                       "'git commit' completes it")});
+                                                     : indexLocked() + "; 'git add' what is back, then 'git commit' "
+                                                                       "completes it")});
+    else if (!isStaged)
+        kept.push_back({".git/index", indexLocked() + "; 'git reset' brings it up to date with the branch"});
     const auto now = plumbing_.commitAt(commit.ref);
     const bool isThere = now && (now == commit.id || plumbing_.isAncestor(commit.id, *now));
     if (isThere && (branch != commit.ref || kept.empty()))

@@ -52,6 +52,7 @@ class WorktreeCommit {
     void addUncommitted(const FilesByPath& files, std::vector<Conflict>& found) const;
     /// Index entries that are as one side of the steps become as the other.
     bool restage(const PreparedCommit& commit, bool isForward);
+    std::string indexLocked() const;
     /// The commit that is checked out, if it has anything of what the steps lead to.
     std::optional<std::string> headWithIt(const PreparedCommit& commit) const;
 

@@ -21,6 +21,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutant{"branch_forced", "BranchStage.SomebodyWhoCommitsInBetweenWinsAndNothingIsLost"},
                     Mutant{"checked_out_unseen", "BranchStage.ABranchThatIsCheckedOutIsRefusedWithTheCure"},
                     Mutant{"hooks_run", "BranchStage.NoHookRunsAndNoConfigurationHasASay"},
+                    Mutant{"dead_git_believed", "GitChild.ARemoteThatCannotAnswerIsNotTakenBack"},
+                    Mutant{"left_lock_kept", "GitChild.ARollbackThatWasKilledWithItsGitIsFinishedByTheNext"},
+                    Mutant{"one_index_name", "GitChild.WhatAKilledGitLeftOfAnIndexOfOursIsInNobodysWay"},
                     Mutant{"command_unmarked", "CommandStageKilled.WithoutStatusItCannotBeToldAndGoesBack"},
                     Mutant{"health_skipped", "CommandStage.AFailedHealthIsTakenBackAndAskedAgain"}),
     nameOfMutant);
