@@ -123,6 +123,8 @@ class Drive {
     std::vector<std::filesystem::path> apartFrom(const Footing& footing) const;
     void revise(Footing& footing);
     Facts factsOf(const Footing& footing) const;
+    /// For people, whom the gate lets through.
+    void warnOfHazards(const Footing& footing);
     Decision decideOn(const Facts& facts) const;
     /// With what the person who promotes overrides, recorded.
     Decision decideNow(const Footing& footing);

@@ -160,6 +160,7 @@ Drive::Next Drive::apply(const Footing& footing) {
     const StageChange change = stageChange(footing);
     report_.conflicts = target_->conflicts(change);
     if (!report_.conflicts.empty()) return endRefused(footing);
+    warnOfHazards(footing);
     tidyTarget();
     const Checkpoint checkpoint = target_->checkpoint(change);
     const PromotionIntent intent{

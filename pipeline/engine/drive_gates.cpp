@@ -3,6 +3,7 @@
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/queue.h"
 #include "policies/gate/overrides.h"
+#include "stages/changes/hazards.h"
 #include "store/model/error.h"
 
 namespace gradus {
@@ -19,10 +20,28 @@ Closed closedGates(const Decision& decision) {
     return closed;
 }
 
+namespace {
+
+/// Nothing: the stage is stuck, and what lies there is not looked at.
+std::optional<DirectoryReader> readerOf(const Footing& footing) {
+    if (footing.directory().empty()) return std::nullopt;
+    return std::optional<DirectoryReader>(std::in_place, footing.directory());
+}
+
+}  // namespace
+
+void Drive::warnOfHazards(const Footing& footing) {
+    const auto there = readerOf(footing);
+    for (const std::string& hazard : hazardsOf(footing.changes, parts_.objects, there ? &*there : nullptr))
+        report_.notes.push_back("look at this: " + hazard);
+}
+
 Facts Drive::factsOf(const Footing& footing) const {
     FactsRequest request{project_,        sourcesNow(parts_),   stage_,         footing.change,
                          footing.changes, report_.promotion.id, footing.base(), checked_};
     if (promoter_) request.sources.promoter = *promoter_;
+    const auto there = readerOf(footing);
+    request.there = there ? &*there : nullptr;
     Facts facts = gatherFacts(request);
     if (takesTarget()) addQueue(request, parts_.zones(project_.pipeline), facts);
     return facts;

@@ -227,8 +227,10 @@ std::vector<StagePlan> Engine::plan(std::int64_t change, const std::string& to) 
         for (const std::string& check : stage.carriesOutputs ? stage.checks : std::vector<std::string>())
             if (auto built = project_.pipeline.checks.at(check).settings.list("outputs"); !built.empty())
                 plan.outputs.emplace(check, std::move(built));
-        const FactsRequest request{project_, sourcesNow(parts_), stage,       ground.change, ground.merge.merged,
-                                   0,        ground.base,        std::nullopt};
+        FactsRequest request{project_, sourcesNow(parts_), stage,       ground.change, ground.merge.merged,
+                             0,        ground.base,        std::nullopt};
+        const auto there = ground.reader();
+        request.there = there ? &*there : nullptr;
         Facts facts = gatherFacts(request);
         if (hasTarget(parts_, stage)) addQueue(request, parts_.zones(project_.pipeline), facts);
         plan.gates = decide(facts, stage, project_.pipeline, parts_.zones(project_.pipeline), parts_.clock.now());

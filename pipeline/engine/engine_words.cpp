@@ -56,6 +56,12 @@ std::optional<Time> opensAt(const StageReport& report, Time now) {
 
 }  // namespace
 
+std::optional<DirectoryReader> Ground::reader() const {
+    if (held) return std::optional<DirectoryReader>(std::in_place, held->directory);
+    if (seed) return std::optional<DirectoryReader>(std::in_place, seed->directory);
+    return std::nullopt;
+}
+
 Ground groundOf(const EngineProject& project, const EngineParts& parts, const Stage& stage, std::int64_t change) {
     const Records& records = parts.store.records();
     const auto row = records.change(change);
@@ -82,16 +88,18 @@ Standing Engine::standing(std::int64_t change, const std::string& name) {
     standing.mergedPaths = ground.merge.mergedPaths;
     standing.mergeConflicts = ground.merge.conflicts;
     standing.waiting = waitingIn(records, change, name);
-    const FactsRequest request{project_,
-                               sourcesNow(parts_),
-                               stage,
-                               ground.change,
-                               ground.merge.merged,
-                               standing.waiting ? standing.waiting->id : 0,
-                               ground.base,
-                               standing.waiting
-                                   ? provenFor(*standing.waiting, ground.change.revision, ground.base, project_.rules)
-                                   : std::nullopt};
+    FactsRequest request{project_,
+                         sourcesNow(parts_),
+                         stage,
+                         ground.change,
+                         ground.merge.merged,
+                         standing.waiting ? standing.waiting->id : 0,
+                         ground.base,
+                         standing.waiting
+                             ? provenFor(*standing.waiting, ground.change.revision, ground.base, project_.rules)
+                             : std::nullopt};
+    const auto there = ground.reader();
+    request.there = there ? &*there : nullptr;
     standing.facts = gatherFacts(request);
     if (hasTarget(parts_, stage)) addQueue(request, parts_.zones(project_.pipeline), standing.facts);
     // Whoever asks is not always who promotes.

@@ -7,6 +7,7 @@
 #include "pipeline/engine/verified.h"
 #include "pipeline/engine/word_facts.h"
 #include "policies/gate/test_skips.h"
+#include "stages/changes/hazards.h"
 
 namespace gradus {
 
@@ -79,6 +80,7 @@ ChangeFacts changeFacts(const FactsRequest& request) {
     facts.makers = makerFacts(request.sources.records, request.change.id);
     for (const PathChange& change : request.changes.changes())
         facts.paths.push_back(touched(change, request.sources.objects));
+    facts.hazards = hazardsOf(request.changes, request.sources.objects, request.there);
     return facts;
 }
 

@@ -4,6 +4,7 @@
 
 #include "pipeline/engine/engine.h"
 #include "policies/gate/facts.h"
+#include "stages/changes/tree_reader.h"
 
 namespace gradus {
 
@@ -28,6 +29,7 @@ struct FactsRequest {
     std::int64_t promotion = 0;  ///< 0: not opened yet
     Digest base;                 ///< the tree that the stage holds
     std::optional<CheckedFact> checked;
+    const TreeReader* there = nullptr;  ///< the tree that the stage holds, where it can be looked at
 };
 
 Facts gatherFacts(const FactsRequest& request);

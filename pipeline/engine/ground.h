@@ -50,6 +50,8 @@ struct Ground {
     std::optional<Seed> seed;  ///< where nothing is held
     Digest base;
     MergeResult merge;
+    /// Of what the stage holds, or begins with; nothing where that is not looked at.
+    std::optional<DirectoryReader> reader() const;
 };
 
 /// A stage that is stuck is not looked at: what would be read there is nobody's.

@@ -39,7 +39,7 @@ bool isReadyThere(const Promotion& promotion, const FactsRequest& request, const
     sources.promoter = records.movedBy(promotion.id).value_or(Actor{ActorKind::kAgent, ""});
     const Facts facts =
         gatherFacts({request.project, sources, request.stage, *change, changes, promotion.id, request.base,
-                     provenFor(promotion, change->revision, request.base, request.project.rules)});
+                     provenFor(promotion, change->revision, request.base, request.project.rules), request.there});
     return isReady(decide(facts, request.stage, request.project.pipeline, zones, sources.now));
 }
 

@@ -5,6 +5,7 @@
 #include "pipeline/service/service.h"
 #include "stages/changes/change_sources.h"
 #include "stages/changes/git_work_tree.h"
+#include "stages/changes/hazards.h"
 #include "stages/changes/patch.h"
 #include "stages/changes/patch_identity.h"
 #include "stages/changes/tracked_names.h"
@@ -253,6 +254,11 @@ SubmitReport Service::enterChange(const fs::path& root, FoundChange found, const
     SubmitReport report{.changes = std::move(found.changes), .base = found.base, .notes = std::move(found.notes)};
     report.faults = std::move(found.faults);
     if (report.changes.empty() || !report.faults.empty()) return report;
+    // The work tree holds already what comes from there, so it says nothing about what is new.
+    const DirectoryReader there(root);
+    const bool isElsewhere = !request.source.worktree && !request.source.commit && !request.source.range;
+    for (const std::string& hazard : hazardsOf(report.changes, store, isElsewhere ? &there : nullptr))
+        report.notes.push_back("look at this: " + hazard);
     report.title = oneLine(request.title.value_or(found.title));
     if (report.title.empty()) report.title = madeUpTitle(report.changes);
     if (request.dryRun) return report;

@@ -40,6 +40,8 @@ struct ChangeFacts {
     Digest patch;               ///< the same after a rebase
     std::vector<Maker> makers;  ///< of this revision and of every one before it in the lineage
     std::vector<TouchedPath> paths;
+    /// What the change brings that is not what it looks like, one sentence each: "'x' is a link to '/etc/shadow', …".
+    std::vector<std::string> hazards;
 };
 
 /// What a consent is given for. All of it must be the same, or the consent is for something else.

@@ -32,6 +32,7 @@ constexpr std::array kTable{
     GateRow{Gate::kCeiling, ceilingGate},
     GateRow{Gate::kRules, rulesGate},
     GateRow{Gate::kProtectedPaths, protectedPathsGate},
+    GateRow{Gate::kHazards, hazardsGate},
     GateRow{Gate::kTests, testsGate},
     GateRow{Gate::kRisk, riskGate},
     GateRow{Gate::kBudget, budgetGate},

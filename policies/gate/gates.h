@@ -29,6 +29,7 @@ GateAnswer evidenceGate(const GateInput& input);
 GateAnswer ceilingGate(const GateInput& input);
 GateAnswer rulesGate(const GateInput& input);
 GateAnswer protectedPathsGate(const GateInput& input);
+GateAnswer hazardsGate(const GateInput& input);
 GateAnswer testsGate(const GateInput& input);
 GateAnswer riskGate(const GateInput& input);
 GateAnswer budgetGate(const GateInput& input);

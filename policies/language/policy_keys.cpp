@@ -29,9 +29,9 @@ const std::vector<std::string>& actorKinds() {
 
 const std::vector<std::string>& overridableGates() {
     // Not among them: what would put unproven bytes into a stage, or take somebody's no away unheard.
-    static const std::vector<std::string> gates{"hold",    "pin",   "verified", "window",          "queue",
-                                                "ceiling", "rules", "tests",    "protected-paths", "risk",
-                                                "budget",  "alone", "approvals"};
+    static const std::vector<std::string> gates{"hold",    "pin",    "verified", "window",          "queue",
+                                                "ceiling", "rules",  "tests",    "protected-paths", "hazards",
+                                                "risk",    "budget", "alone",    "approvals"};
     return gates;
 }
 
@@ -157,6 +157,15 @@ Section policySection() {
                  .documentation = "A change that touches one of these needs a person.",
                  .example = "[\"migrations/**\"]",
                  .stricter = kUnion},
+                {.name = "hazards",
+                 .type = kChoice,
+                 .documentation = "A change with a link that leads out of the project, a git repository without "
+                                  "`.git`, or a name that is or looks like another: allow it, ask for a person, or "
+                                  "ask for the consent of another person.",
+                 .example = "\"consent\"",
+                 .fallback = "\"person\"",
+                 .choices = {"allow", "person", "consent"},
+                 .stricter = kLaterChoice},
                 {.name = "overridable",
                  .type = kChoiceList,
                  .documentation = "Gates that a person with the role `override` may open once, with a reason.",

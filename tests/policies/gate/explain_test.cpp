@@ -28,7 +28,7 @@ TEST(Explain, SaysWhatIsClosedSinceWhenUntilWhenAndWhoOpensIt) {
     const Lines lines = explainLines(decideHere(readyFacts(), kWeekend, saturday), saturday);
     const std::string margin(27, ' ');
     ASSERT_EQ(lines.size(), 5U);
-    EXPECT_EQ(lines[0], "it waits: 2 of 19 gates closed");
+    EXPECT_EQ(lines[0], "it waits: 2 of 20 gates closed");
     EXPECT_EQ(lines[1], "  window           closed  nobody is at work  [gradus.toml:13:1]");
     EXPECT_EQ(lines[2], margin + "since 2026-03-06 15:00 UTC; opens 2026-03-09 07:00 UTC (in 1d19h); opened by time");
     EXPECT_EQ(lines[3], "  approvals        closed  0 of 1 approvals of the role sre  [gradus.toml:12:14]");
@@ -134,7 +134,7 @@ TEST(Explain, TellsProgramsTheSame) {
     EXPECT_EQ(json["gates"][0]["state"], "closed");
     EXPECT_EQ(json["gates"][0]["since"], "2026-03-04T12:00:00.000Z");
     EXPECT_TRUE(json["gates"][0]["next"].is_null());
-    EXPECT_EQ(json["gates"][18]["rule"], "gradus.toml:12:14");
+    EXPECT_EQ(json["gates"][19]["rule"], "gradus.toml:12:14");
     EXPECT_EQ(json["approvals"][0]["counts"], false);
 }
 

@@ -262,6 +262,7 @@ const std::map<std::string, Setter> kSetters{
          now.facts.newer = QueuedFact{std::stoll(text), 12, 3, {}};
      }},
     {"path", addPath},
+    {"hazard", [](Situation& now, const std::string& text) { now.facts.change.hazards.push_back(text); }},
     {"files", addFiles},
     {"spent", addSpent},
     {"climb",
