@@ -29,6 +29,18 @@ std::string readRuleFile(const fs::path& path, std::string_view what) {
     }
 }
 
+/// What somebody could change from outside, or another user's file that root may read, is nothing that the project
+/// says.
+void requireInside(const fs::path& project, const fs::path& path) {
+    std::error_code error;
+    const fs::path root = fs::canonical(project, error);
+    const fs::path real = error ? fs::path() : fs::canonical(path, error);
+    if (error || std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end()) return;
+    throw Error(ErrorCode::kNotAllowed, "{} is a link that leads out of the project, to {}", path.native(),
+                real.native())
+        .hint("rules are files of the project: put a copy of the file there instead of the link");
+}
+
 /// Whether something of that name is there, a dangling or looping link included: those must not read as "absent".
 bool isThere(const fs::path& path) {
     std::error_code error;
@@ -77,11 +89,16 @@ RuleFiles readRuleFiles(const fs::path& project) {
         throw Error(ErrorCode::kNotFound, "there is no {} in {}", kPipelineFile, project.native())
             .hint("write one; the smallest is in docs/pipeline-file.md");
     rules.files.push_back({kPipelineFile, readRuleFile(pipeline, "the pipeline file")});
+    requireInside(project, pipeline);
     const fs::path directory = project / kPolicyDirectory;
-    if (isThere(directory))
-        for (const fs::path& path : policyPaths(directory))
+    if (isThere(directory)) {
+        requireInside(project, directory);
+        for (const fs::path& path : policyPaths(directory)) {
             rules.files.push_back({std::string(kPolicyDirectory) + "/" + path.filename().native(),
                                    readRuleFile(path, "the policy file")});
+            requireInside(project, path);
+        }
+    }
     std::sort(rules.files.begin(), rules.files.end(),
               [](const RuleFile& a, const RuleFile& b) { return a.path < b.path; });
     return rules;

@@ -34,7 +34,8 @@ constexpr const char* kPolicyDirectory = ".gradus/policies";
 bool isRulePath(std::string_view path);
 
 /// Reads them from disk. Throws Error naming the file, the reason and the next step: no gradus.toml, too large, too
-/// many, not a regular file, not readable. Symlinks are followed only where they end in a regular file.
+/// many, not a regular file, not readable. Symlinks are followed only where they end in a regular file
+/// of the project.
 RuleFiles readRuleFiles(const std::filesystem::path& project);
 
 /// What an administrator allows on this machine, whatever a project says. Absent file: no ceiling.

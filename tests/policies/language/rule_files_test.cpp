@@ -100,6 +100,26 @@ TEST_F(RuleFilesOnDisk, RefuseLinksThatLeadNowhere) {
     EXPECT_NE(fault().find("No such file"), std::string::npos) << fault();
 }
 
+TEST_F(RuleFilesOnDisk, RefuseLinksThatLeadOutOfTheProject) {
+    const fs::path outside = project_.native() + "-outside";
+    fs::create_directories(outside);
+    std::ofstream(outside / "rules.toml") << "x";
+    fs::create_symlink(outside / "rules.toml", project_ / "gradus.toml");
+    EXPECT_NE(fault().find("leads out of the project"), std::string::npos) << fault();
+    fs::remove(project_ / "gradus.toml");
+    write("real.toml", "x");
+    fs::create_symlink("real.toml", project_ / "gradus.toml");
+    EXPECT_EQ(fault(), "no fault") << "one within the project is a file of the project";
+    fs::create_directories(project_ / ".gradus");
+    fs::create_symlink(outside, project_ / ".gradus/policies");
+    EXPECT_NE(fault().find("leads out of the project"), std::string::npos) << fault();
+    fs::remove(project_ / ".gradus/policies");
+    fs::create_directories(project_ / ".gradus/policies");
+    fs::create_symlink("../../../" + outside.filename().native() + "/rules.toml", project_ / ".gradus/policies/a.toml");
+    EXPECT_NE(fault().find("leads out of the project"), std::string::npos) << fault();
+    fs::remove_all(outside);
+}
+
 TEST_F(RuleFilesOnDisk, RefuseWhatMayNotBeRead) {
     write("gradus.toml", "x");
     fs::permissions(project_, fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
