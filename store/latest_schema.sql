@@ -69,8 +69,9 @@ CREATE TABLE project (
     device integer not null,
     inode  integer not null,
     seq    integer not null
-) strict;
+, key text, path_seq integer) strict;
 CREATE INDEX project_by_inode on project (inode, device);
+CREATE INDEX project_by_key on project (key);
 CREATE TABLE trusted_rules (
     project integer primary key references project (id),
     rules   blob not null check (length(rules) = 32),  -- digest of the file set

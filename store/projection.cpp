@@ -30,9 +30,15 @@ void actorRegistered(Sql& sql, const Event& event) {
 }
 
 void projectRegistered(Sql& sql, const Event& event) {
-    sql.run("insert into project (id, device, inode, seq) values (?, ?, ?, ?)",
+    sql.run("insert into project (id, device, inode, key, seq) values (?, ?, ?, ?, ?)",
             required(event.project, event, "project"), event.fields.number("device"), event.fields.number("inode"),
-            event.seq);
+            event.fields.optionalText("key"), event.seq);
+}
+
+void projectMoved(Sql& sql, const Event& event) {
+    sql.run("update project set device = ?, inode = ?, key = ?, path_seq = ? where id = ?",
+            event.fields.number("device"), event.fields.number("inode"), event.fields.optionalText("key"), event.seq,
+            required(event.project, event, "project"));
 }
 
 void rulesTrusted(Sql& sql, const Event& event) {
@@ -187,6 +193,7 @@ constexpr std::array kProjectors{
     Row{EventKind::kPromotionWatched, projectPromotionWatched},
     Row{EventKind::kStepMoved, projectStepMoved},
     Row{EventKind::kPromotionAimed, promotionAimed},
+    Row{EventKind::kProjectMoved, projectMoved},
 };
 static_assert(kProjectors.size() == kEventKinds.size(), "every kind of event says what it does to the state");
 

@@ -125,6 +125,37 @@ std::string asRecorded(const std::string& bytes) {
     return nlohmann::json::parse(text).get<std::string>();
 }
 
+/// What lies where a project was, seen from where a directory with its key is now.
+enum class There {
+    kNothing,  ///< or something else: it was moved
+    kSame,     ///< the same directory by another name
+    kCopy,     ///< another one with the same key: all of its file system was copied
+};
+
+There whatIsAt(const std::filesystem::path& path, const ProjectIdentity& project) {
+    try {
+        const ProjectIdentity there = identify(path);
+        if (there.device == project.device && there.inode == project.inode) return There::kSame;
+        return !there.key.empty() && there.key == project.key ? There::kCopy : There::kNothing;
+    } catch (const Error&) {
+        return There::kNothing;
+    }
+}
+
+std::optional<std::int64_t> projectOfKey(Sql& sql, const ProjectIdentity& project) {
+    std::optional<std::int64_t> moved;
+    auto rows =
+        sql("select j.id, p.text from project j left join payload p on p.seq = coalesce(j.path_seq, j.seq) "
+            "where j.key = ? order by j.id desc",
+            project.key);
+    while (rows.step()) {
+        const std::string path = payloadText(rows.optionalText(1), "path").value_or("");
+        if (path == asRecorded(project.path.native())) return rows.number(0);
+        if (!moved && whatIsAt(path, project) != There::kCopy) moved = rows.number(0);
+    }
+    return moved;
+}
+
 }  // namespace
 
 std::optional<ActorId> Records::findActor(const Actor& actor) const {
@@ -141,17 +172,44 @@ std::optional<Actor> Records::actor(ActorId id) const {
 }
 
 std::optional<std::int64_t> Records::findProject(const ProjectIdentity& project) const {
+    if (!project.key.empty())
+        if (const auto known = projectOfKey(sql(), project)) return known;
+    // What an older release recorded, or a file system that keeps no time of birth.
     return sql().number(
-        "select j.id from project j join payload p on p.seq = j.seq "
-        "where j.inode = ? and j.device = ? and json_extract(p.text, '$.path') = ?",
-        project.inode, project.device, asRecorded(project.path.native()));
+        "select j.id from project j join payload p on p.seq = coalesce(j.path_seq, j.seq) "
+        "where j.inode = ? and j.key is null and json_extract(p.text, '$.path') = ? "
+        "order by j.device = ? desc, j.id desc limit 1",
+        project.inode, asRecorded(project.path.native()), project.device);
+}
+
+bool Records::hasMoved(std::int64_t id, const ProjectIdentity& project) const {
+    const auto known = Records::project(id);
+    if (!known || known->key != project.key) return true;
+    // Of two names of one directory, by a bind mount, the first one stays.
+    return known->path != asRecorded(project.path.native()) && whatIsAt(known->path, project) != There::kSame;
+}
+
+std::string Records::stateName(std::int64_t id, const ProjectIdentity& project) const {
+    auto row = sql()(
+        "select p.text, e.body like '%\"key\"%' and exists (select 1 from project o join payload q on q.seq = o.seq "
+        "where o.id < j.id and json_extract(q.text, '$.path') = json_extract(p.text, '$.path')) "
+        "from project j join event e on e.seq = j.seq join payload p on p.seq = j.seq where j.id = ?",
+        id);
+    const std::string now = project.path.native();
+    if (!row.step()) return now;
+    const std::string first = payloadText(row.optionalText(0), "path").value_or("");
+    const std::string name = first.empty() || first == asRecorded(now) ? now : first;
+    return row.number(1) == 0 ? name : fmt::format("{}\n{}", name, id);
 }
 
 std::optional<ProjectIdentity> Records::project(std::int64_t id) const {
     auto row = sql()(
-        "select j.device, j.inode, p.text from project j left join payload p on p.seq = j.seq where j.id = ?", id);
+        "select j.device, j.inode, p.text, j.key from project j "
+        "left join payload p on p.seq = coalesce(j.path_seq, j.seq) where j.id = ?",
+        id);
     if (!row.step()) return std::nullopt;
-    return ProjectIdentity{payloadText(row.optionalText(2), "path").value_or(""), row.number(0), row.number(1)};
+    return ProjectIdentity{payloadText(row.optionalText(2), "path").value_or(""), row.number(0), row.number(1),
+                           row.optionalText(3).value_or("")};
 }
 
 std::optional<TrustedRules> Records::trustedRules(std::int64_t project) const {

@@ -46,6 +46,11 @@ class Records {
     std::optional<Actor> actor(ActorId id) const;
     std::optional<std::int64_t> findProject(const ProjectIdentity& project) const;
     std::optional<ProjectIdentity> project(std::int64_t id) const;
+    /// What is recorded of it does not lead there: it was moved, or was recorded before it had a key.
+    bool hasMoved(std::int64_t id, const ProjectIdentity& project) const;
+    /// The name under which its state is kept: the path where it was first seen, which stays when it is moved, and is
+    /// never shared with another project that was first seen there later.
+    std::string stateName(std::int64_t id, const ProjectIdentity& project) const;
     std::optional<TrustedRules> trustedRules(std::int64_t project) const;
 
     std::optional<Change> change(std::int64_t id) const;

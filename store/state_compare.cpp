@@ -18,7 +18,7 @@ struct TableQuery {
 constexpr std::array kTables{
     TableQuery{"redaction", "select seq, by_event, by_event from redaction order by seq"},
     TableQuery{"actor", "select id, kind, seq from actor order by id"},
-    TableQuery{"project", "select id, device, inode, seq from project order by id"},
+    TableQuery{"project", "select id, device, inode, key, path_seq, seq from project order by id"},
     TableQuery{"trusted_rules", "select project, rules, files, actor, seq from trusted_rules order by project"},
     TableQuery{"change", "select id, project, actor, sponsor, revision, seq from change order by id"},
     TableQuery{"revision", "select change, number, change_set, base, patch, seq from revision order by change, number"},
@@ -74,6 +74,10 @@ constexpr std::array kTables{
                "order by word, value, block"},
     TableQuery{"clock_step", "select seq, before, at, seq from clock_step order by seq"},
 };
+// Not made of events: what the program allows. A step that it lacks, or has too many, would be believed by the
+// database.
+constexpr TableQuery kEdges{"promotion_edge",
+                            "select 1, from_state, to_state, 1 from promotion_edge order by from_state, to_state"};
 static_assert(kTables.size() == kStateTables.size(), "every state table is compared");
 
 bool sameRow(const Sql::Call& a, const Sql::Call& b) {
@@ -120,7 +124,7 @@ std::optional<StateMismatch> compareState(Sql& sql, std::int64_t head) {
     }
     for (const TableQuery& query : kTables)
         if (auto mismatch = compareTable(query, sql, scratch)) return mismatch;
-    return std::nullopt;
+    return compareTable(kEdges, sql, scratch);
 }
 
 }  // namespace gradus

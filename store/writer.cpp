@@ -68,12 +68,14 @@ ActorId Writer::actor(const Actor& actor) {
 }
 
 std::int64_t Writer::project(const ProjectIdentity& project, ActorId by) {
-    if (const auto known = findProject(project)) return *known;
+    const auto known = findProject(project);
+    if (known && !hasMoved(*known, project)) return *known;
     EventDraft draft;
-    draft.kind = EventKind::kProjectRegistered;
+    draft.kind = known ? EventKind::kProjectMoved : EventKind::kProjectRegistered;
     draft.actor = by;
-    draft.project = nextId(sql(), "select max(id) from project");
+    draft.project = known ? *known : nextId(sql(), "select max(id) from project");
     draft.fields.set("device", project.device).set("inode", project.inode);
+    if (!project.key.empty()) draft.fields.set("key", project.key);
     draft.payload = payload({{"path", project.path.native()}});
     return *record(std::move(draft)).project;
 }

@@ -47,6 +47,7 @@ Result recover(Service& service, Context& context) {
         return {.data = {{"needed", count}}, .text = fmt::format("{} to recover\n", counted(count, "promotion"))};
     }
     ClimbView view(context, stagesUpTo(engine, ""));
+    engine.tidyMarkers();
     const auto all = engine.recover(view.progress(), interrupt.token());
     const auto expired = engine.expire();
     Result result;

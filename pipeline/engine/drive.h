@@ -233,6 +233,9 @@ class Drive {
     bool isAnsweredFor(const Footing& footing) const;
     StageChange stageChange(const Footing& footing) const;
     TargetClaim claim() const;
+    /// Before anything is checked for it: whose the target is, and that nothing in it is half done.
+    void requireFreeTarget() const;
+    std::function<void(const TargetClaim&)> noneHalfWay() const;
     /// The target, once nothing that a killed driver started is at work there any more. Throws Error(kBusy).
     void seizeTarget();
     Checkpoint checkpointOf(const Promotion& promotion) const;

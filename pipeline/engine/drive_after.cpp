@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "pipeline/engine/by_hand.h"
@@ -247,14 +249,21 @@ std::optional<StageReport> Drive::recover(const Promotion& promotion) {
 // It may have been preparing what nobody sees yet. Whoever has the target now clears it up as well.
 void Drive::clearPrepared() {
     if (!takesTarget()) return;
+    // Nobody came as far as to take it: to lock it now would make it.
+    if (::access(target_->identity().marker.c_str(), F_OK) != 0) return;
     try {
         lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
-                                 {.patience = Milliseconds(0), .takeOver = false});
+                                 {.patience = Milliseconds(0), .takeOver = false, .look = noneHalfWay()});
     } catch (const Error& e) {
         report_.notes.push_back(fmt::format("what it had prepared is cleared up by the next promotion: {}", e.what()));
         return;
     }
     tidyIfPossible();
+    try {
+        if (parts_.store.records().takeable(project_.id, stage_.name).empty()) target_->leave();
+    } catch (const Error& e) {
+        report_.notes.push_back(fmt::format("what was made for it stays for the next promotion: {}", e.what()));
+    }
 }
 
 void Drive::goOn(const Promotion& promotion) {

@@ -37,7 +37,7 @@ Drive::Next Drive::lockTarget(const Footing& footing) {
     if (!takesTarget()) return Next::kOn;
     try {
         lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
-                                 {.patience = parts_.targetPatience, .takeOver = false});
+                                 {.patience = parts_.targetPatience, .takeOver = false, .look = noneHalfWay()});
     } catch (const Error& e) {
         if (e.code() == ErrorCode::kBusy) return park(footing, {e.what()});
         report_.fault = e;
@@ -77,14 +77,27 @@ TargetClaim claimOf(const EngineProject& project, const EngineParts& parts, cons
 
 // It runs, probes and undoes nothing beside a command that is still at it.
 void Drive::seizeTarget() {
-    lock_ = TargetLock::take(target_->identity(), claim(), parts_.files,
-                             {.patience = parts_.targetPatience, .takeOver = false, .isWayBack = true});
+    lock_ = TargetLock::take(
+        target_->identity(), claim(), parts_.files,
+        {.patience = parts_.targetPatience, .takeOver = false, .isWayBack = true, .look = noneHalfWay()});
     const auto process =
-        CommandMark::stillRunning(commandMark(parts_.state, project_.root, stage_.name), parts_.targetPatience);
+        CommandMark::stillRunning(commandMark(parts_.state, project_.stateRoot(), stage_.name), parts_.targetPatience);
     if (!process) return;
     throw Error(ErrorCode::kBusy, "a command in {} still runs although the process that drove it is gone{}",
                 stage_.name, *process > 0 ? fmt::format(": process {}", *process) : "")
         .hint("wait for it to end, or end it; then `gradus recover`");
+}
+
+void Drive::requireFreeTarget() const {
+    if (!takesTarget()) return;
+    const TargetIdentity target = target_->identity();
+    TargetLock::requireOurs(target, claim());
+    if (const auto found = TargetLock::claimOf(target.marker))
+        requireNoneHalfWay(project_, parts_, stage_.name, *found);
+}
+
+std::function<void(const TargetClaim&)> Drive::noneHalfWay() const {
+    return [this](const TargetClaim& found) { requireNoneHalfWay(project_, parts_, stage_.name, found); };
 }
 
 TargetClaim Drive::claim() const {
@@ -184,10 +197,10 @@ Drive::Next Drive::apply(const Footing& footing) {
 
 void Drive::tidyTarget() {
     std::vector<Checkpoint> needed;
-    const std::string target = target_->identity().canonical;
+    const TargetIdentity target = target_->identity();
     for (const Promotion& promotion : parts_.store.records().takeable(project_.id, stage_.name))
         // What went into another target, by whatever driver, is nothing that this one could know.
-        if (promotion.target == target) needed.push_back(checkpointOf(promotion));
+        if (promotion.target && target.isNamedBy(*promotion.target)) needed.push_back(checkpointOf(promotion));
     target_->tidy(needed);
 }
 

@@ -16,7 +16,7 @@ StepRunner Drive::stepsFor(const Promotion& promotion, const Checkpoint& checkpo
     subject.plans = stepsOf(parts_.objects, promotion);
     subject.project = project_.root;
     subject.stage = stage_.name;
-    subject.mark = commandMark(parts_.state, project_.root, stage_.name);
+    subject.mark = commandMark(parts_.state, project_.stateRoot(), stage_.name);
     if (!subject.plans.empty()) {
         const auto change = parts_.store.records().change(promotion.change, promotion.revision);
         subject.handle = fmt::format("{}.{}", changeHandle(promotion.change), promotion.revision);

@@ -126,7 +126,7 @@ std::optional<Promotion> Engine::stillIn(std::int64_t change, const Stage& stage
     auto there = standingIn(project_, parts_.store.records(), change, stage.name);
     if (!there || !there->checkpoint) return there;
     const auto driver = parts_.driver(stage, {});
-    if (*there->target != driver->identity().canonical) return std::nullopt;
+    if (!driver->identity().isNamedBy(*there->target)) return std::nullopt;
     const auto shown = driver->shown();
     if (!shown || driver->foreignTree()) return std::nullopt;
     const auto row = parts_.store.records().change(change);
@@ -319,6 +319,18 @@ std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std
     return all;
 }
 
+void Engine::tidyMarkers() {
+    for (const Stage& stage : project_.pipeline.stages) {
+        try {
+            const TargetIdentity target = parts_.driver(stage, {})->identity();
+            if (!target.marker.empty()) TargetLock::dropLeft(target, parts_.files);
+        } catch (const Error&) {
+            // A target that cannot be reached has nothing that could be tidied now.
+            continue;
+        }
+    }
+}
+
 std::optional<StageReport> Engine::recoverOne(const Promotion& promotion, const EngineProgress& progress,
                                               const std::stop_token& cancel) {
     const Stage* stage = project_.pipeline.findStage(promotion.stage);
@@ -404,8 +416,9 @@ Adopted Engine::adopt(const std::string& name, const AdoptWish& wish, bool onlyT
     // Before the lock, which marks the target: one that is refused stays as it is.
     Adopted adopted{takeForHeld(stage, *driver, wish, StageDriver::Adopting::kLook), driver->canLook()};
     if (onlyTry) return adopted;
+    const auto look = [&](const TargetClaim& found) { requireNoneHalfWay(project_, parts_, name, found); };
     const TargetLock lock = TargetLock::take(driver->identity(), claimOf(project_, parts_, name), parts_.files,
-                                             {.patience = parts_.targetPatience, .takeOver = false});
+                                             {.patience = parts_.targetPatience, .takeOver = false, .look = look});
     requireStill(parts_.store.records(), project_.id, name, seen);
     adopted.held = takeForHeld(stage, *driver, wish, StageDriver::Adopting::kTake);
     Adoption word{.project = project_.id,

@@ -35,6 +35,10 @@ struct EngineProject {
     Pipeline pipeline;
     Digest rules;
     std::optional<Digest> trusted = {};  ///< the files that were trusted when they were read; nothing: none were
+    std::string stateName = {};          ///< Records::stateName(); empty: the root, of a project that was never moved
+
+    /// What the state of a stage is kept under.
+    std::filesystem::path stateRoot() const { return stateName.empty() ? root : std::filesystem::path(stateName); }
 };
 
 /// What an empty stage begins as: the tree that the change was made on.
@@ -279,6 +283,8 @@ class Engine {
     /// Brings what a dead process left to an end. What somebody drives right now is left alone; what cannot be ended
     /// now is reported with its fault, and keeps no other from its end.
     std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
+    /// Removes what killed processes left beside the markers of targets.
+    void tidyMarkers();
     /// Ends what waited longer than it may. What somebody drives right now is left alone.
     std::vector<Promotion> expire();
     /// Brings in what waited and became ready, in the order of the queues, and on to where it is wanted; nobody else

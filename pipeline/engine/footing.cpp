@@ -66,6 +66,7 @@ Footing Drive::look(std::int64_t change) {
     if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
     footing.change = *row;
     requireTarget(project_, parts_.store.records(), stage_, *target_);
+    requireFreeTarget();
     footing.held = heldNow();
     requireThere(project_, parts_.store.records(), stage_, footing.held.has_value());
     if (!footing.held) footing.seed = seedOf(*row);

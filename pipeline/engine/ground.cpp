@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "pipeline/engine/drive.h"
 #include "store/audit_query.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -97,13 +99,29 @@ MergeResult putOnto(const TreeReader& now, const EngineProject& project, const E
 
 void requireTargetOf(const Promotion& promotion, const StageDriver& driver) {
     const TargetIdentity now = driver.identity();
-    if (!promotion.target || *promotion.target == now.canonical) return;
+    if (!promotion.target || now.isNamedBy(*promotion.target)) return;
     throw Error(ErrorCode::kNotAllowed, "{} went into another target of {} than the rules name now: {}, not {}",
                 promotionHandle(promotion.id), promotion.stage, *promotion.target, now.canonical)
         .hint(fmt::format(
             "bring the old driver and path back into gradus.toml and run `gradus trust`; or take what is at "
             "the new one as what the stage holds: gradus adopt {}",
             promotion.stage));
+}
+
+void requireNoneHalfWay(const EngineProject& project, const EngineParts& parts, const std::string& stage,
+                        const TargetClaim& found) {
+    if (found.store != parts.store.storeId()) return;
+    const Records& records = parts.store.records();
+    const auto other = records.promotion(found.promotion);
+    // The stage's own is recovered by its project, before anything else comes in.
+    if (!other || (other->project == project.id && other->stage == stage)) return;
+    const bool isHalfWay = other->state == PromotionState::kApplying || other->state == PromotionState::kRollingBack;
+    if (!isHalfWay || SandboxLock::holder(drivingLock(parts.state, other->id))) return;
+    const std::string path = records.project(other->project).value_or(ProjectIdentity()).path;
+    throw Error(ErrorCode::kNotAllowed,
+                "promotion {} of {} stopped half-way in this target, or in the one it was copied from",
+                promotionHandle(other->id), printable(path))
+        .hint(fmt::format("finish it there first: cd '{}' && gradus recover", printable(path)));
 }
 
 void requireTarget(const EngineProject& project, const Records& records, const Stage& stage,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "pipeline/engine/engine.h"
+#include "stages/drivers/target_lock.h"
 #include "store/change_sets.h"
 
 namespace gradus {
@@ -33,6 +34,11 @@ void requireNotClosedTo(const Records& records, const StageState& holds, const P
 void requireTarget(const EngineProject& project, const Records& records, const Stage& stage, const StageDriver& driver);
 /// The same for one promotion that touched its target.
 void requireTargetOf(const Promotion& promotion, const StageDriver& driver);
+
+/// Throws Error(kNotAllowed) when the promotion that a target's marker names was killed half-way in another stage or
+/// project: its journal would be finished, or undone, in the middle of what came in meanwhile.
+void requireNoneHalfWay(const EngineProject& project, const EngineParts& parts, const std::string& stage,
+                        const TargetClaim& found);
 
 /// Throws Error(kNotAllowed) when nothing is there while the stage holds something on record: it would begin anew as if
 /// nothing had ever come in.

@@ -128,7 +128,7 @@ EngineParts EngineRoom::parts(const Surroundings& around) {
 
 // By project and stage, not by target: another driver of the same stage finds what the one before kept.
 fs::path EngineRoom::targetState(const Stage& stage) const {
-    return state_.root / "targets" / sha256(project_.root.native() + "\n" + stage.name).hex().substr(0, 32);
+    return state_.root / "targets" / sha256(project_.stateRoot().native() + "\n" + stage.name).hex().substr(0, 32);
 }
 
 std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_token cancel) {
@@ -139,7 +139,7 @@ std::unique_ptr<StageDriver> EngineRoom::driver(const Stage& stage, std::stop_to
                        .files = files_,
                        .random = random_,
                        .clock = clock_,
-                       .run = [mark = commandMark(state_, project_.root, stage.name)](
+                       .run = [mark = commandMark(state_, project_.stateRoot(), stage.name)](
                                   const HostCommand& command) { return runMarked(command, mark); },
                        .cancel = std::move(cancel),
                        .environment = hostEnvironment_,

@@ -96,10 +96,12 @@ Engine& Service::engine(const fs::path& directory) {
     engineProject.pipeline = pipelineInForce(project);
     engineProject.rules = rulesDigest(engineProject.pipeline);
     const ProjectIdentity identity = identify(project.root);
-    if (const auto known = store_->records().findProject(identity))
+    const auto known = store_->records().findProject(identity);
+    if (known && !store_->records().hasMoved(*known, identity))
         engineProject.id = *known;
     else
         record([&](Writer& writer) { engineProject.id = writer.project(identity, writer.actor(caller())); });
+    engineProject.stateName = store_->records().stateName(engineProject.id, identity);
     room_ = std::make_unique<EngineRoom>(std::move(engineProject),
                                          EngineRoom::Surroundings{.store = writing(),
                                                                   .state = state(),

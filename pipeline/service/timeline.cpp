@@ -72,6 +72,9 @@ std::string reanchored(const Telling&) { return "started a new anchor of the log
 std::string projectRegistered(const Telling& t) {
     return "the project was seen for the first time, at " + wordOf(t.event, "path").value_or("an unknown path");
 }
+std::string projectMoved(const Telling& t) {
+    return "the project was seen at " + wordOf(t.event, "path").value_or("an unknown path");
+}
 std::string rulesTrusted(const Telling& t) { return "trusted the rules " + t.event.fields.digest("rules").brief(); }
 
 std::string submitted(const Telling& t) {
@@ -295,6 +298,7 @@ constexpr std::array kSentences{
     Row{EventKind::kPromotionWatched, watched},
     Row{EventKind::kStepMoved, stepMoved},
     Row{EventKind::kPromotionAimed, aimed},
+    Row{EventKind::kProjectMoved, projectMoved},
 };
 static_assert(kSentences.size() == kEventKinds.size(), "every kind of event is told, or is said not to be");
 

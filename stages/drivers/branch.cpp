@@ -139,11 +139,8 @@ TargetIdentity BranchDriver::identity() const {
         throw Error(ErrorCode::kUsage, "stage '{}': no branch can be called '{}'", context_.stage.name,
                     printable(branch_));
     const fs::path& common = local_.repository().common;
-    struct stat info {};
-    if (::stat(common.c_str(), &info) != 0)
-        throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", common.native(), errnoText(errno));
-    return {"branch", fmt::format("{}:{}/refs/heads/{}", info.st_dev, info.st_ino, branch_),
-            common / ("gradus-branch-" + sha256(branch_).brief()), true};
+    return TargetIdentity::at("branch", common, "/refs/heads/" + branch_,
+                              common / ("gradus-branch-" + sha256(branch_).brief()), true);
 }
 
 void BranchDriver::requireFree() const {

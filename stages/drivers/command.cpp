@@ -10,7 +10,6 @@
 #include "store/change_sets.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
-#include "store/project_identity.h"
 
 namespace gradus {
 
@@ -53,10 +52,9 @@ CommandDriver::CommandDriver(const DriverContext& context)
     : context_(context), layout_(copiesOf(context)), copies_(context, layout_), shelf_(context.state, context.files) {}
 
 TargetIdentity CommandDriver::identity() const {
-    const ProjectIdentity project = identify(context_.project);
     const auto git = findWorkTree(context_.project);
-    return {"command", fmt::format("{}:{}/{}", project.device, project.inode, context_.stage.name),
-            projectMarker(context_.project, git, "command " + context_.stage.name), true};
+    return TargetIdentity::at("command", context_.project, "/" + context_.stage.name,
+                              projectMarker(context_.project, git, "command " + context_.stage.name), true);
 }
 
 HeldTree CommandDriver::adopt(Adopting how) {

@@ -8,6 +8,7 @@
 #include "stages/drivers/sandbox.h"
 #include "stages/drivers/worktree.h"
 #include "store/model/error.h"
+#include "store/project_identity.h"
 
 namespace gradus {
 
@@ -34,6 +35,21 @@ constexpr std::array kMakers{
 constexpr Milliseconds kPatience{10 * 60 * 1000};
 
 }  // namespace
+
+bool TargetIdentity::isNamedBy(const std::string& recorded) const {
+    if (recorded == canonical) return true;
+    // A device's number may have changed since, so it says nothing.
+    return !older.empty() && recorded.ends_with(older) && recorded.size() > older.size() &&
+           recorded.find_first_not_of("0123456789") == recorded.size() - older.size();
+}
+
+TargetIdentity TargetIdentity::at(std::string driver, const std::filesystem::path& directory, const std::string& inside,
+                                  std::filesystem::path marker, bool isInProject) {
+    const ProjectIdentity found = identify(directory);
+    const std::string older = fmt::format(":{}{}", found.inode, inside);
+    const std::string canonical = found.key.empty() ? std::to_string(found.device) + older : found.key + inside;
+    return {std::move(driver), canonical, std::move(marker), isInProject, older};
+}
 
 Milliseconds patienceOf(const Stage& stage) {
     const Milliseconds own = stage.settings.duration("timeout");

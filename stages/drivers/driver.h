@@ -24,10 +24,17 @@ namespace gradus {
 /// What a target is, whichever way a file names it. The lock belongs to this, not to a stage or a project.
 struct TargetIdentity {
     std::string driver;
-    std::string canonical;         ///< device and inode, repository and ref, or a name
+    std::string canonical;         ///< the key of a directory (TargetIdentity::at()), repository and ref, or a name
     std::filesystem::path marker;  ///< what TargetLock locks and writes; empty: nothing to lock
     /// It lies in the project or its repository: a copy of that has a copy of the marker, and is a target of its own.
     bool isInProject = false;
+    std::string older = {};  ///< without the device's number, as releases before the key named it; empty: never so
+
+    /// What a promotion recorded names this target, also if an older release recorded it by the device's number.
+    bool isNamedBy(const std::string& recorded) const;
+    /// A target in a directory, or with `inside` what is in there. The same after a reboot, a remount and a move.
+    static TargetIdentity at(std::string driver, const std::filesystem::path& directory, const std::string& inside,
+                             std::filesystem::path marker, bool isInProject = false);
 };
 
 /// The tree that a stage holds.
@@ -152,6 +159,9 @@ class StageDriver {
     /// Prepares everything that can be prepared unseen, and makes sure that it can be taken back. Durable when it
     /// returns; what the stage shows is untouched. Throws Error(kNotAllowed) when a `before` no longer holds.
     virtual Checkpoint checkpoint(const StageChange& change) = 0;
+
+    /// Nothing is prepared any more, and what was to come in did not: a target that was made for it alone goes again.
+    virtual void leave() {}
 
     /// All of it, durable, or nothing. Applying what is applied does nothing but run `activate` again.
     virtual ApplyOutcome apply(const Checkpoint& checkpoint) = 0;

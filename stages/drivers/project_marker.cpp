@@ -18,17 +18,41 @@ namespace {
 constexpr std::string_view kMarker = "gradus-target";
 constexpr std::string_view kMarkersWithoutGit = "/var/tmp";
 
-/// Without git nothing beside the files is ours. The time of birth keeps a number that is used again from being taken
-/// for the directory that had it before.
+/// The marker that an older release made: by device too, whose number may have changed since. Of several the one of the
+/// device as it is now, else the last by name: any will do, as long as all processes take the same.
+std::optional<fs::path> olderMarker(const std::string& now, const std::string& ending) {
+    const fs::path directory(kMarkersWithoutGit);
+    const std::string beginning = fmt::format(".{}-", kMarker);
+    if (::access((directory / (beginning + now + ending)).c_str(), F_OK) == 0)
+        return directory / (beginning + now + ending);
+    std::optional<fs::path> found;
+    std::error_code error;
+    for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+        const std::string name = it->path().filename().native();
+        if (!name.starts_with(beginning) || !name.ends_with(ending)) continue;
+        const std::string device = name.substr(beginning.size(), name.size() - beginning.size() - ending.size());
+        const bool isDevice = device.find('-') != device.npos && device.find_first_not_of("0123456789-") == device.npos;
+        if (isDevice && (!found || *found < it->path())) found = it->path();
+    }
+    return found;
+}
+
+/// Without git nothing beside the files is ours. By inode and time of birth, which keeps a number that is used again
+/// from being taken for the directory that had it before; the device's number changes with a reboot, and counts only
+/// where nothing else tells file systems apart.
 fs::path markerWithoutGit(const fs::path& project, const std::string& what) {
     struct statx info {};
     if (::statx(AT_FDCWD, project.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &info) != 0)
         throw Error(ErrorCode::kInfrastructure, "cannot look at {}: {}", project.native(), errnoText(errno));
     const bool isKnown = (info.stx_mask & STATX_BTIME) != 0;
-    return fs::path(kMarkersWithoutGit) /
-           fmt::format(".{}-{}-{}-{}-{}{}{}", kMarker, info.stx_dev_major, info.stx_dev_minor, info.stx_ino,
-                       isKnown ? info.stx_btime.tv_sec * 1'000'000'000 + info.stx_btime.tv_nsec : 0,
-                       what.empty() ? "" : "-", what);
+    const std::string device = fmt::format("{}-{}", info.stx_dev_major, info.stx_dev_minor);
+    const std::string ending = fmt::format("-{}-{}{}{}", info.stx_ino,
+                                           isKnown ? info.stx_btime.tv_sec * 1'000'000'000 + info.stx_btime.tv_nsec : 0,
+                                           what.empty() ? "" : "-", what);
+    if (!isKnown) return fs::path(kMarkersWithoutGit) / fmt::format(".{}-{}{}", kMarker, device, ending);
+    fs::path own = fs::path(kMarkersWithoutGit) / fmt::format(".{}{}", kMarker, ending);
+    if (::access(own.c_str(), F_OK) == 0) return own;
+    return olderMarker(device, ending).value_or(own);
 }
 
 }  // namespace

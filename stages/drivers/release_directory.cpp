@@ -79,14 +79,13 @@ ReleaseDirectoryDriver::ReleaseDirectoryDriver(const DriverContext& context, con
 TargetIdentity ReleaseDirectoryDriver::identity() const {
     const fs::path parent = layout_.root().parent_path();
     struct stat info {};
-    if (::stat(parent.c_str(), &info) != 0)
+    if (::stat(parent.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
         throw Error(ErrorCode::kUsage, "stage '{}': {} is to be its target, and {} is not there", context_.stage.name,
                     layout_.root().native(), parent.native())
             .hint("make it first: mkdir -p " + parent.native());
     static_cast<void>(layout_.open());
     // By its parent and its name, so that it is the same before it is made.
-    return {"release-directory", fmt::format("{}:{}/{}", info.st_dev, info.st_ino, layout_.root().filename().native()),
-            layout_.marker()};
+    return TargetIdentity::at("release-directory", parent, "/" + layout_.root().filename().native(), layout_.marker());
 }
 
 std::optional<ReleaseDirectoryDriver::Current> ReleaseDirectoryDriver::current() const {

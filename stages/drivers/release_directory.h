@@ -53,6 +53,7 @@ class ReleaseDirectoryDriver final : public StageDriver {
     std::optional<Digest> treeAfter(const Checkpoint& checkpoint) const override;
     std::vector<Kept> departed(const Checkpoint& checkpoint) const override;
     void tidy(const std::vector<Checkpoint>& needed) override;
+    void leave() override { removeTarget(); }
 
   private:
     struct Current {

@@ -1,14 +1,10 @@
 #include "stages/drivers/sandbox.h"
 
 #include "stages/changes/work_tree.h"
-#include "store/project_identity.h"
 
 namespace gradus {
 
-TargetIdentity SandboxDriver::identity() const {
-    const ProjectIdentity project = identify(context_.project);
-    return {"sandbox", fmt::format("{}:{}", project.device, project.inode), {}};
-}
+TargetIdentity SandboxDriver::identity() const { return TargetIdentity::at("sandbox", context_.project, "", {}); }
 
 std::optional<HeldTree> SandboxDriver::held() const {
     const WorkTree tree = readWorkTree({.project = context_.project, .cache = context_.treeCache});

@@ -144,6 +144,7 @@ class Taking {
         if (found && !options_.takeOver) TargetLock::refuseOtherStore(*found, claim_.store, marker_);
         if (found && !options_.takeOver && !isInProject_)
             TargetLock::refuseOtherProject(*found, claim_.project, marker_);
+        if (found && options_.look) options_.look(*found);
         if (found && options_.isWayBack && found->store == claim_.store) return file;
         claim_.madeDirectory = found && found->madeDirectory;
         // Written again if the last writer was killed before it had tidied up.
@@ -302,6 +303,17 @@ void TargetLock::refuseOtherProject(const TargetClaim& found, const fs::path& pr
         .hint(fmt::format("promote there, give this stage a path of its own, or, if that project has done with it, "
                           "remove {} and adopt it",
                           marker.native()));
+}
+
+// It is written only by who has the lock of the marker.
+void TargetLock::dropLeft(const TargetIdentity& target, FileOperations& files) {
+    const FileDescriptor directory(::open(target.marker.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::string name = target.marker.filename();
+    if (!directory || !sight(directory.get(), name + ".part").exists) return;
+    const FileDescriptor marker = openMarker(directory.get(), name);
+    if (!marker || ::flock(marker.get(), LOCK_EX | LOCK_NB) != 0 || !hasName(marker.get(), directory.get(), name))
+        return;
+    static_cast<void>(files.removeFile(directory.get(), name + ".part"));
 }
 
 std::optional<TargetClaim> TargetLock::claimOf(const fs::path& marker) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ class TargetLock {
         bool takeOver = false;          ///< the target may be another store's
         /// Going back must work on a full disk: a claim of ours that is there is enough, whichever promotion it names.
         bool isWayBack = false;
+        /// Shown what the marker says, under the lock and before it says anything else; throws what keeps us out.
+        std::function<void(const TargetClaim& found)> look = {};
     };
 
     /// Throws Error(kBusy) when it is still held after the patience, Error(kNotAllowed) when another store or another
@@ -57,6 +60,8 @@ class TargetLock {
     /// Throws Error(kNotAllowed) when a marker names another project of the same store that is still there.
     static void refuseOtherProject(const TargetClaim& found, const std::filesystem::path& project,
                                    const std::filesystem::path& marker);
+    /// Removes what a process that was killed while it wrote the marker left beside it; not while another has the lock.
+    static void dropLeft(const TargetIdentity& target, FileOperations& files);
     /// What the marker says; nothing where there is none. Reads only. Throws Error(kDamaged).
     static std::optional<TargetClaim> claimOf(const std::filesystem::path& marker);
 

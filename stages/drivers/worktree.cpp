@@ -13,7 +13,6 @@
 #include "store/model/canonical_reader.h"
 #include "store/model/error.h"
 #include "store/model/utf8.h"
-#include "store/project_identity.h"
 
 namespace gradus {
 
@@ -103,9 +102,7 @@ WorktreeCommit WorktreeDriver::repository() const {
 }
 
 TargetIdentity WorktreeDriver::identity() const {
-    const ProjectIdentity project = identify(context_.project);
-    const std::string canonical = fmt::format("{}:{}", project.device, project.inode);
-    return {"worktree", canonical, projectMarker(context_.project, git_, ""), true};
+    return TargetIdentity::at("worktree", context_.project, "", projectMarker(context_.project, git_, ""), true);
 }
 
 std::optional<HeldTree> WorktreeDriver::held() const {

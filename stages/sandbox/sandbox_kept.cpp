@@ -37,6 +37,11 @@ bool isDeep(const std::vector<LayerRecord>& chain, const Layers& layers) {
     return chain.size() > mostLayers() || images > kMostImages;
 }
 
+// A device's number is another one after a reboot or a remount, and older releases recorded no key.
+bool isStillThere(const ProjectIdentity& known, const ProjectIdentity& found) {
+    return known.key.empty() || found.key.empty() ? known.inode == found.inode : known.key == found.key;
+}
+
 ProjectIdentity identifyProjectOf(std::int64_t sandbox, const fs::path& project) {
     if (!isDirectory(project))
         throw Error(ErrorCode::kNotFound, "{}, which sandbox s{} is a clone of, is gone or was moved",
@@ -82,7 +87,7 @@ HeldSandbox Sandboxes::Inside::hold(SandboxLock lock, std::int64_t sandbox) {
         return records.project(held.record.project);
     });
     held.project = identifyProjectOf(sandbox, project.value_or(ProjectIdentity()).path);
-    if (held.project != project)
+    if (!project || !isStillThere(*project, held.project))
         throw Error(ErrorCode::kNotAllowed, "{} is another directory than sandbox s{} is a clone of",
                     printable(held.project.path.native()), sandbox)
             .hint("make a new sandbox of it; `gradus sandbox rm` removes this one");

@@ -61,6 +61,7 @@ enum class EventKind {
     kPromotionWatched,
     kStepMoved,
     kPromotionAimed,
+    kProjectMoved,
 };
 
 inline constexpr std::array kEventKinds{
@@ -109,6 +110,7 @@ inline constexpr std::array kEventKinds{
     Name<EventKind>{EventKind::kPromotionWatched, "promotion.watched"},
     Name<EventKind>{EventKind::kStepMoved, "step.moved"},
     Name<EventKind>{EventKind::kPromotionAimed, "promotion.aimed"},
+    Name<EventKind>{EventKind::kProjectMoved, "project.moved"},
 };
 
 /// The part of an event that only its own kind has: ids, digests, states, numbers and codes, never free text.

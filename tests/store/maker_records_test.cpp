@@ -141,7 +141,9 @@ TEST_F(MakerRecords, WhatOlderReleasesRecordedComesAlong) {
         w.revise(change, ben, submission);
         w.revise(change, ben, someSubmission("another"));
     });
-    store.sql().script("drop table maker; drop table sandbox_worker; pragma user_version = 17");
+    store.sql().script(
+        "drop index project_by_key; alter table project drop column key; alter table project drop column path_seq; "
+        "drop table maker; drop table sandbox_worker; pragma user_version = 17");
     store = sample.open();
     EXPECT_EQ(store.sql().number("select count(*) from sandbox_worker"), 7);
     EXPECT_EQ(store.records().words().makers(change), (Makers{{bot, anna}, {ben, std::nullopt}}));

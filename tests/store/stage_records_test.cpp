@@ -298,6 +298,7 @@ TEST_F(StageRecords, HowFarAPromotionIsWantedIsKept) {
 TEST_F(StageRecords, WhatWaitedBeforeGoalsWereKeptHasNone) {
     const std::int64_t id = open();
     store.sql().script(
+        "drop index project_by_key; alter table project drop column key; alter table project drop column path_seq; "
         "drop table maker; drop table sandbox_worker; alter table promotion drop column paths; drop index "
         "promotion_by_end; drop index promotion_line; drop index "
         "promotion_active; alter table promotion "

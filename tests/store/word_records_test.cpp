@@ -355,6 +355,7 @@ TEST_F(WordRecordsTest, HoldsOfAnOlderSchemaComeAlong) {
         "alter table promotion drop column paths; drop index promotion_by_end; drop index "
         "promotion_line; drop index "
         "promotion_active; "
+        "drop index project_by_key; alter table project drop column key; alter table project drop column path_seq; "
         "alter table promotion drop column place; alter table promotion drop column goal; alter table "
         "sandbox drop column system; "
         "alter table execution drop column services; alter table execution drop column network; "

@@ -269,12 +269,13 @@ Climb EngineRig::promote(std::int64_t change, const std::string& to) {
 
 TargetIdentity EngineRig::targetOf(const std::string& name) { return parts(real_).driver(stage(name), {})->identity(); }
 
-TargetLock EngineRig::lockTarget(const std::string& name) {
+TargetLock EngineRig::lockTarget(const std::string& name, std::int64_t promotion) {
     engine();
     TargetClaim claim;
     claim.store = store_->storeId();
     claim.project = project().native();
     claim.stage = name;
+    claim.promotion = promotion;
     return TargetLock::take(targetOf(name), claim, real_, {.patience = Milliseconds(0), .takeOver = false});
 }
 

@@ -58,7 +58,7 @@ class EngineRig {
 
     Climb promote(std::int64_t change, const std::string& to = "production");
     /// As another process of this store would while it promotes into the stage.
-    TargetLock lockTarget(const std::string& stage);
+    TargetLock lockTarget(const std::string& stage, std::int64_t promotion = 0);
     /// Without what git keeps there.
     Tree projectTree() const;
     /// Nothing: the stage is empty.
