@@ -158,8 +158,44 @@ bool looksSecret(std::string_view name, std::string_view value) {
                                    [&](std::string_view word) { return loud.find(word) != std::string::npos; });
     if (named || holdsToken(value) || holdsPassword(value)) return true;
     const std::string text = upper(value);
-    return text.find("AUTHORIZATION:") != std::string::npos || text.find("PASSWORD=") != std::string::npos ||
-           text.find("BEARER ") != std::string::npos;
+    constexpr std::array<std::string_view, 7> kForms = {
+        "AUTHORIZATION:", "PASSWORD=", "BEARER ", "?TOKEN=", "&TOKEN=", "_TOKEN=", "_SECRET="};
+    return std::any_of(kForms.begin(), kForms.end(),
+                       [&](std::string_view form) { return text.find(form) != std::string::npos; });
+}
+
+namespace {
+
+std::string_view trimmed(std::string_view text, std::string_view what) {
+    const std::size_t begin = text.find_first_not_of(what);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(what) + 1 - begin);
+}
+
+bool isSecretLine(std::string_view line) {
+    constexpr std::size_t kShortest = 8;
+    if (line.empty() || line.front() == '#' || line.front() == ';' || line.starts_with("//")) return false;
+    if (looksSecret("", line)) return true;
+    const std::size_t split = line.find_first_of("=:");
+    if (split == std::string_view::npos) return false;
+    const std::string key = upper(trimmed(line.substr(0, split), " \t\"'"));
+    // How a secret is found, not the secret: cargo's credential-provider, git's credential.helper.
+    for (const std::string_view word : {"PROVIDER", "HELPER", "FILE", "PATH", "COMMAND"})
+        if (key.find(word) != std::string::npos) return false;
+    const std::string_view value = trimmed(line.substr(split + 1), " \t\"',;");
+    const bool elsewhere = value.find_first_of("${[(%") != std::string_view::npos;
+    return value.size() >= kShortest && !elsewhere && looksSecret(key, "");
+}
+
+}  // namespace
+
+bool holdsSecret(std::string_view text) {
+    for (std::size_t start = 0; start < text.size();) {
+        const std::size_t end = std::min(text.find('\n', start), text.size());
+        if (isSecretLine(trimmed(text.substr(start, end - start), " \t\r"))) return true;
+        start = end + 1;
+    }
+    return false;
 }
 
 std::vector<std::string> cloneEnvironment(const Environment& caller, const std::vector<std::string>& passed,

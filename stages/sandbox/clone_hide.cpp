@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <set>
 
@@ -125,6 +126,44 @@ void hidePatterns(CloneDraft& draft) {
     if (!anywhere.empty()) Search(draft, anywhere, kDeepest).run({});
 }
 
+// Of names that tools read their settings from, at the top of a directory that is shown from a home.
+bool isOfSettings(std::string_view name) {
+    constexpr std::array<std::string_view, 12> kNames = {
+        "config",   "config.toml", "config.local.toml", "config.json", "settings.toml", "settings.json",
+        ".condarc", "condarc",     "pip.conf",          "npmrc",       "init.gradle",   "init.gradle.kts"};
+    return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+bool isOfKeys(std::string_view name) {
+    constexpr std::array<std::string_view, 5> kEndings = {".pfx", ".p12", ".key", ".ppk", ".kdbx"};
+    return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view end) { return name.ends_with(end); });
+}
+
+bool holdsSecretText(const fs::path& file) {
+    constexpr std::uint64_t kLargest = 64 * 1024;
+    try {
+        return holdsSecret(readSmallFile(file, kLargest, "settings"));
+    } catch (const Error&) {
+        return false;  // unreadable here is unreadable inside, and larger is not written by hand
+    }
+}
+
+// Tools are shown, settings that hold a secret are not.
+void hideSettings(CloneDraft& draft, const fs::path& directory, bool all) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir(directory.c_str()), &::closedir);
+    int looked = 0;
+    while (const dirent* entry = list ? ::readdir(list.get()) : nullptr) {
+        const std::string name = entry->d_name;
+        if (entry->d_type == DT_DIR && name == "conf.d" && !all) hideSettings(draft, directory / name, true);
+        if (entry->d_type == DT_DIR) continue;
+        if (isOfKeys(name)) hide(draft, directory / name);
+        if ((!all && !isOfSettings(name)) || ++looked > 100 || !holdsSecretText(directory / name)) continue;
+        hide(draft, directory / name);
+        draft.notes.push_back(
+            fmt::format("{} looks as if it held a secret, so it is empty inside", (directory / name).native()));
+    }
+}
+
 void hideSecrets(CloneDraft& draft) {
     struct stat info {};
     for (const fs::path& secret : draft.secrets) {
@@ -140,6 +179,7 @@ void hideSecrets(CloneDraft& draft) {
         for (const std::string_view name : secretNames())
             if (::lstat((entry.path / name).c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
                 hide(draft, entry.path / name);
+    for (const HomeEntry& entry : draft.shown) hideSettings(draft, entry.path, false);
 }
 
 void hideNamed(CloneDraft& draft) {

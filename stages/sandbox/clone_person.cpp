@@ -108,7 +108,10 @@ bool mayBeShown(const std::string& line) {
     for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     for (const char* word : {"auth", "user", "email", "cert", "key", "otp", "pass", "//"})
         if (key.find(word) != std::string::npos) return false;
-    return !looksSecret(key, line.substr(split + 1));
+    const std::string value = line.substr(split + 1);
+    // "name:password@host", without the scheme that an address has elsewhere.
+    if (key.find("proxy") != std::string::npos && value.find('@') != std::string::npos) return false;
+    return !looksSecret(key, value);
 }
 
 // Settings that change what a tool does, from a file that may hold a token beside them.

@@ -31,7 +31,7 @@ bool has(const std::vector<std::string>& paths, const std::string& path) {
 
 class HostMounts {
   public:
-    HostMounts(const HostView& view, bool rootless, std::vector<HostMount>& mounts)
+    HostMounts(const HostView& view, bool rootless, std::vector<ShownMount>& mounts)
         : view_(view), rootless_(rootless), mounts_(mounts) {}
 
     Attempt make() {
@@ -157,18 +157,18 @@ class HostMounts {
 
     const HostView& view_;
     const bool rootless_;
-    std::vector<HostMount>& mounts_;
+    std::vector<ShownMount>& mounts_;
     Descriptor empty_;
 };
 
 }  // namespace
 
-Attempt makeHostMounts(const HostView& view, bool rootless, std::vector<HostMount>& mounts) {
+Attempt makeHostMounts(const HostView& view, bool rootless, std::vector<ShownMount>& mounts) {
     return HostMounts(view, rootless, mounts).make();
 }
 
-Attempt placeHostMounts(int root, const std::vector<HostMount>& mounts) {
-    for (const HostMount& mount : mounts) {
+Attempt placeHostMounts(int root, const std::vector<ShownMount>& mounts) {
+    for (const ShownMount& mount : mounts) {
         const Descriptor place = lookInside(root, mount.path);
         // Renamed or deleted outside, a moment ago: then it is not shown.
         if (!place && (errno == ENOENT || errno == ENOTDIR)) continue;

@@ -415,7 +415,7 @@ class Builder {
 }  // namespace
 
 Attempt enterRoom(const HostView& view, bool rootless, Descriptor& room) {
-    std::vector<HostMount> mounts;
+    std::vector<ShownMount> mounts;
     if (auto failed = makeHostMounts(view, rootless, mounts)) return failed;
     if (auto failed = enter(view.stem)) return failed;
     if (::unshare(CLONE_NEWNS) != 0) return failure("namespaces", "sandbox");
