@@ -143,6 +143,10 @@ std::vector<Option> commandOptions() {
     options.push_back({.name = "policy", .value = "NAME", .doc = "under the demands of this policy, too"});
     options.push_back(
         {.name = "service", .value = "NAME", .doc = "start this [service.NAME] beside it, too", .repeatable = true});
+    options.push_back({.name = "ci",
+                       .value = "SERVICE",
+                       .doc = "escape lines that the runner of this build service would obey",
+                       .choices = {"github", "gitlab"}});
     options.push_back({.name = "raw", .doc = "show output as it is, even if it drives the terminal"});
     return options;
 }
@@ -150,8 +154,14 @@ std::vector<Option> commandOptions() {
 RunningCommand::RunningCommand(Context& context, std::string_view verb)
     : context_(context),
       wish_(sandboxWishOf(context, verb)),
-      filterOut_(context.host.terminal().outIsTerminal && !context.arguments.flag("raw")),
-      filterErr_(context.host.terminal().errIsTerminal && !context.arguments.flag("raw")) {}
+      filterOut_((context.host.terminal().outIsTerminal && !context.arguments.flag("raw")) ||
+                 context.arguments.value("ci").has_value()),
+      filterErr_((context.host.terminal().errIsTerminal && !context.arguments.flag("raw")) ||
+                 context.arguments.value("ci").has_value()),
+      escapesCommands_(context.arguments.value("ci") == "github") {
+    if (context.arguments.value("ci") && context.arguments.flag("raw"))
+        throw usageError(verb, "--ci changes what could be a command, so --ci and --raw exclude each other");
+}
 
 void RunningCommand::askForSystem() {
     Value value = askedFor(ValueType::kChoice);
@@ -174,7 +184,12 @@ RunWords RunningCommand::words() {
 void RunningCommand::show(Stream stream, std::string_view piece) {
     const bool out = stream == Stream::kOut;
     const bool filtered = out ? filterOut_ : filterErr_;
-    write(stream, filtered ? (out ? out_ : err_).pass(piece) : std::string(piece));
+    write(stream, fitForCi(stream, filtered ? (out ? out_ : err_).pass(piece) : std::string(piece)));
+}
+
+std::string RunningCommand::fitForCi(Stream stream, std::string text) {
+    if (!escapesCommands_) return text;
+    return (stream == Stream::kOut ? outCi_ : errCi_).pass(text);
 }
 
 // A reader who goes away, or a disk that is full, is no reason to end a command half-way and to lose its work.
@@ -191,8 +206,8 @@ void RunningCommand::write(Stream stream, const std::string& text) {
 
 void RunningCommand::finish(const ExecutionReport& report) {
     if (context_.json) return;
-    write(Stream::kOut, out_.finish());
-    write(Stream::kErr, err_.finish());
+    write(Stream::kOut, fitForCi(Stream::kOut, out_.finish()) + outCi_.finish());
+    write(Stream::kErr, fitForCi(Stream::kErr, err_.finish()) + errCi_.finish());
     const bool isStopped = interrupt_.signal() != 0 && report.execution.verdict == Verdict::kKilled;
     const std::string how =
         isStopped ? fmt::format("interrupted after {}", formatDuration(Milliseconds(report.execution.wallMillis)))

@@ -3,6 +3,7 @@
 #include <exception>
 #include <vector>
 
+#include "pipeline/cli/ci_filter.h"
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/interrupt.h"
 #include "pipeline/cli/terminal_filter.h"
@@ -37,6 +38,7 @@ class RunningCommand {
 
   private:
     void show(Stream stream, std::string_view piece);
+    std::string fitForCi(Stream stream, std::string text);
     void write(Stream stream, const std::string& text);
 
     Context& context_;
@@ -45,6 +47,10 @@ class RunningCommand {
     bool filterErr_;
     TerminalFilter out_;
     TerminalFilter err_;
+    /// Of GitHub's runner. GitLab's marks are escape sequences, which the filters above take.
+    bool escapesCommands_;
+    CiFilter outCi_;
+    CiFilter errCi_;
     Interrupt interrupt_;
     std::exception_ptr unshown_;
 };

@@ -10,6 +10,17 @@ void LineWriter::text(std::string_view line) {
     sink_.write((paint_.usesColour() ? printableStyled(line) : printableLines(line)) + "\n");
 }
 
+void LineWriter::contents(std::string_view piece) {
+    if (isTerminal_)
+        sink_.write(shown_.pass(piece));
+    else
+        sink_.write(piece);
+}
+
+void LineWriter::endContents() {
+    if (isTerminal_) sink_.write(shown_.finish());
+}
+
 void LineWriter::json(const Json& value) { sink_.write(jsonLine(value)); }
 
 }  // namespace gradus

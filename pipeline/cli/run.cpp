@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <new>
 
 #include "pipeline/cli/context.h"
 #include "pipeline/cli/envelope.h"
 #include "pipeline/cli/parser.h"
 #include "pipeline/cli/presenter.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -57,6 +59,13 @@ class Run {
             return {.exit = Exit::kReaderGone, .streamed = true};
         } catch (const std::bad_alloc&) {
             return {.exit = Exit::kInfrastructure, .problem = Problem{"out-of-memory", "out of memory", "", true}};
+        } catch (const std::filesystem::filesystem_error& refused) {
+            // The machine said no to a look at a path: no fault of ours, and no fault of the call's form.
+            const Error error =
+                Error(ErrorCode::kInfrastructure, "cannot use {}: {}", printable(refused.path1().native()),
+                      refused.code().message())
+                    .hint("check who may use this path; 'gradus doctor' shows where gradus keeps its own");
+            return {.exit = exitOf(error), .problem = problemOf(error)};
         } catch (const std::exception& exception) {
             return bug(exception.what());
         } catch (...) {
@@ -89,7 +98,7 @@ class Run {
                         .host = host_,
                         .json = face_.json,
                         .paint = face_.out,
-                        .lines = LineWriter(host_.out(), face_.out),
+                        .lines = LineWriter(host_.out(), face_.out, terminal.outIsTerminal),
                         .progress = LineWriter(host_.err(), face_.err),
                         .width = terminal.outIsTerminal ? terminal.width : 0};
         return call.verb->handler(context);

@@ -47,9 +47,11 @@ bool isCutCharacter(std::string_view text) {
                        [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; });
 }
 
-Match harmless(std::string_view text) {
-    for (auto* rule : {&colour, &lineBreak})
-        if (const Match match = rule(text); match.start != Start::kNo) return match;
+Match harmless(std::string_view text, TerminalFilter::Colours colours) {
+    if (const Match match = colours == TerminalFilter::Colours::kPassed ? colour(text) : Match{};
+        match.start != Start::kNo)
+        return match;
+    if (const Match match = lineBreak(text); match.start != Start::kNo) return match;
     return isCutCharacter(text) ? Match{Start::kUndecided} : Match{};
 }
 
@@ -59,7 +61,7 @@ std::string TerminalFilter::take(bool atEnd) {
     std::string shown;
     std::string_view rest = held_;
     while (!rest.empty()) {
-        Match match = harmless(rest);
+        Match match = harmless(rest, colours_);
         if (match.start == Start::kUndecided && !atEnd) break;
         if (match.start == Start::kYes) {
             shown += rest.substr(0, match.length);

@@ -182,7 +182,8 @@ Result diffResult(Service& service, Context& context, const ChangeSet& changes, 
         result.data["notes"] = patch.notes;
         for (const std::string& note : patch.notes) context.progress.text("note: " + printable(note));
         if (context.json) return result;
-        context.lines.raw(patch.text);
+        context.lines.contents(patch.text);
+        context.lines.endContents();
         result.streamed = true;
     } catch (const Error& e) {
         if (e.code() != ErrorCode::kNotAllowed) throw;
@@ -293,7 +294,8 @@ Result exportChange(Service& service, Context& context) {
     }
     result.data["patch"] = patch.text;
     if (context.json) return result;
-    context.lines.raw(patch.text);
+    context.lines.contents(patch.text);
+    context.lines.endContents();
     result.streamed = true;
     return result;
 }

@@ -153,9 +153,10 @@ Result get(Service& service, Context& context) {
             if (context.json)
                 content += piece;
             else
-                context.lines.raw(piece);
+                context.lines.contents(piece);
         },
         view, patience);
+    if (!context.json) context.lines.endContents();
     Result result{.data = copyJson(record, report), .streamed = !context.json};
     if (context.json) result.data["content"] = content;
     return result;

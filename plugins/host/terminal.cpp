@@ -7,7 +7,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <string>
 
 namespace gradus {
 
@@ -123,6 +125,27 @@ void putAll(int fd, std::string_view bytes) {
     }
 }
 
+// Answers can be on their way for as long as a line is long. A terminal answers in the order in which it was asked:
+// what comes before the answer to a last question of ours is for nobody any more.
+void takeAnswers(const TerminalLink& link) {
+    constexpr std::string_view kAreYouThere = "\x1b[5n";
+    constexpr std::string_view kIAm = "\x1b[0n";
+    constexpr std::chrono::milliseconds kPatience{1000};
+    putAll(link.out, kAreYouThere);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    std::string said;
+    while (said.find(kIAm) == std::string::npos) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+        pollfd event{link.in, POLLIN, 0};
+        if (left.count() <= 0 || ::poll(&event, 1, static_cast<int>(left.count())) == 0) return;
+        char bytes[256];
+        const ssize_t got = ::read(link.in, bytes, sizeof bytes);
+        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return;
+        if (got > 0) said.append(bytes, static_cast<std::size_t>(got));
+        if (said.size() > kMostPending) said.erase(0, said.size() - kIAm.size());
+    }
+}
+
 }  // namespace
 
 void restoreTerminal() noexcept {
@@ -144,8 +167,10 @@ TerminalRelay::TerminalRelay(const TerminalLink& link, int inside) : link_(link)
 
 TerminalRelay::~TerminalRelay() {
     // An answer of the terminal's to the command is not to be read by the shell.
-    const int when = filter_.hasAsked() ? TCSAFLUSH : TCSADRAIN;
+    const bool hasAsked = asked_ || filter_.hasAsked();
+    const int when = hasAsked ? TCSAFLUSH : TCSADRAIN;
     putAll(link_.out, filter_.leave());
+    if (raw_ && hasAsked) takeAnswers(link_);
     if (raw_) giveBack(when);
     ::sigaction(SIGWINCH, &beforeResize_, nullptr);
 }
@@ -173,10 +198,13 @@ void TerminalRelay::passPending() {
 }
 
 void TerminalRelay::show(std::string_view bytes) {
-    if (link_.raw)
+    if (link_.raw) {
+        // What passes unseen may be a question in any of many forms.
+        asked_ = asked_ || bytes.find_first_of("\x1b\x05\x9b\x90\x9d") != std::string_view::npos;
         putAll(link_.out, bytes);
-    else
+    } else {
         putAll(link_.out, filter_.pass(bytes));
+    }
 }
 
 void TerminalRelay::followSize() const {

@@ -38,6 +38,7 @@ class TerminalRelay {
     int inside_;
     bool open_ = true;
     bool raw_ = false;
+    bool asked_ = false;  ///< in raw: the terminal may have been asked something
     termios before_{};
     ScreenFilter filter_;
     std::string pending_;

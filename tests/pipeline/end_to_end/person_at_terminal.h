@@ -77,6 +77,18 @@ class PersonAtTerminal {
         return ::tcgetattr(slave_, &now) == 0 && now.c_iflag == before_.c_iflag && now.c_oflag == before_.c_oflag &&
                now.c_cflag == before_.c_cflag && now.c_lflag == before_.c_lflag;
     }
+    /// How many bytes wait for whoever reads from the terminal next.
+    int unread() const {
+        termios now{};
+        int waiting = 0;
+        ::tcgetattr(slave_, &now);
+        termios atOnce = now;
+        ::cfmakeraw(&atOnce);
+        ::tcsetattr(slave_, TCSANOW, &atOnce);
+        ::ioctl(slave_, FIONREAD, &waiting);
+        ::tcsetattr(slave_, TCSANOW, &now);
+        return waiting;
+    }
     /// Soon; nobody tells us when.
     template <typename Claim>
     static bool soon(const Claim& claim) {
