@@ -14,6 +14,7 @@
 #include "pipeline/cli/verbs.h"
 #include "policies/language/duration.h"
 #include "policies/language/size.h"
+#include "stages/changes/patch.h"
 #include "store/file.h"
 #include "store/model/handle.h"
 #include "store/model/utf8.h"
@@ -283,7 +284,7 @@ Result answer(const RaceReport& report, const RaceWish& wish, const Interrupt& i
     return result;
 }
 
-Result race(Service& service, Context& context) {
+Result runRace(Service& service, Context& context) {
     const bool apply = context.arguments.flag("apply");
     const auto to = context.arguments.value("to");
     if (apply && to) throw usageError("race", "--apply and --to exclude each other");
@@ -313,6 +314,15 @@ Result race(Service& service, Context& context) {
     result.data["climb"] = std::move(climbed.data);
     climbed.data = std::move(result.data);
     return climbed;
+}
+
+Result race(Service& service, Context& context) {
+    try {
+        return runRace(service, context);
+    } catch (const PatchMisfit& misfit) {
+        // As `gradus submit` answers it.
+        return {.exit = Exit::kFailed, .problem = Problem{"does-not-apply", misfit.what(), misfit.hint()}};
+    }
 }
 
 std::string stateOf(const RaceView& view) {
@@ -364,7 +374,8 @@ Result diffOf(Service& service, Context& context, const RaceView& view, const st
     result.data["notes"] = patch.notes;
     for (const std::string& note : patch.notes) context.progress.text("note: " + printable(note));
     if (context.json) return result;
-    context.lines.raw(patch.text);
+    context.lines.contents(patch.text);
+    context.lines.endContents();
     result.streamed = true;
     return result;
 }

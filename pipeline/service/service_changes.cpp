@@ -116,6 +116,7 @@ FoundChange fromPatch(const fs::path& root, const std::string& text, Objects& ob
     PatchedChange patched = applyPatch(patch, DirectoryReader(root), objects);
     for (const PatchFault& fault : patched.faults) found.faults.push_back(fault.text());
     found.changes = std::move(patched.changes);
+    found.notes = std::move(patched.notes);
     return found;
 }
 
@@ -319,6 +320,15 @@ ChangeView Service::viewChange(const fs::path& directory, const std::string& wor
         store != nullptr ? store->records().findProject(identify(projectRoot(directory))) : std::nullopt;
     const auto handle = parseHandle(words);
     const auto found = project && handle ? findChange(store->records(), *project, *handle) : std::nullopt;
+    if (!found && handle && handle->kind == HandleKind::kPromotion)
+        throw Error(ErrorCode::kNotFound, "{} is a promotion, not a change", promotionHandle(handle->number))
+            .hint(fmt::format("`gradus why {}` tells of it and names its change", promotionHandle(handle->number)));
+    if (!found && handle && handle->kind == HandleKind::kSandbox)
+        throw Error(ErrorCode::kNotFound, "{} is a sandbox, not a change", sandboxHandle(handle->number))
+            .hint(fmt::format("gradus sandbox show {}", sandboxHandle(handle->number)));
+    if (!found && words == "@")
+        throw Error(ErrorCode::kNotFound, "no change was submitted in this project yet")
+            .hint("gradus submit --worktree");
     if (!found || found->project != *project)
         throw Error(ErrorCode::kNotFound, "there is no change '{}' in this project", printable(words))
             .hint("`gradus ls` lists the changes");

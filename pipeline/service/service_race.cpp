@@ -138,8 +138,9 @@ ChangeSet Service::givenChange(const fs::path& directory, const RaceWish::Entran
     const DirectoryReader tree(base);
     const PatchedChange patched = applyPatch(parsePatch(*entrant.patch), tree, objects);
     if (!patched.faults.empty())
-        throw Error(ErrorCode::kUsage, "the patch of {} does not apply: {}", entrant.name,
-                    patched.faults.front().text());
+        throw PatchMisfit(ErrorCode::kNotAllowed, "the patch of {} does not apply: {}", entrant.name,
+                          patched.faults.front().text());
+    for (const std::string& note : patched.notes) around_.warn(fmt::format("{}: {}", entrant.name, note));
     return withContents(patched.changes, tree, objects);
 }
 

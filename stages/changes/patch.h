@@ -8,6 +8,7 @@
 
 #include "stages/changes/tree_reader.h"
 #include "store/model/change_set.h"
+#include "store/model/error.h"
 #include "store/objects.h"
 
 namespace gradus {
@@ -71,7 +72,9 @@ struct PatchFile {
 struct Patch {
     std::vector<PatchFile> files;
     std::vector<PatchFault> faults;  ///< what could not be read
-    std::string title;               ///< the "Subject:" of a mail, without "[PATCH …]"; else empty
+    /// Names without a first part to leave out, as git writes them with `diff.noprefix`.
+    bool hasBareNames = false;
+    std::string title;  ///< the "Subject:" of a mail, without "[PATCH …]"; else empty
 };
 
 /// Views into `text` are kept.
@@ -80,12 +83,19 @@ Patch parsePatch(std::string_view text);
 struct PatchedChange {
     ChangeSet changes;               ///< nothing while there are faults
     std::vector<PatchFault> faults;  ///< all of them, in the order of the patch
+    std::vector<std::string> notes;  ///< what was taken otherwise than it is written; safe to show
 };
 
-/// Applies a patch in memory, exactly: every line of context where the hunk says, no offset, no fuzz. Every path and
-/// type is checked. The contents of both sides go to `objects`. Nothing is half-made: one fault, and there is no
-/// change.
+/// Applies a patch in memory: every line of context as the hunk has it, no fuzz. A hunk whose lines are elsewhere than
+/// it says goes there if that is the only place, and a note says so. Every path and type is checked. The contents of
+/// both sides go to `objects`. Nothing is half-made: one fault, and there is no change.
 PatchedChange applyPatch(const Patch& patch, const TreeReader& tree, Objects& objects);
+
+/// For callers that go on only with a patch that fits: it was looked at, and it does not.
+class PatchMisfit final : public Error {
+  public:
+    using Error::Error;
+};
 
 /// The most that is read.
 inline constexpr std::size_t kLongestPatch = std::size_t{256} * 1024 * 1024;

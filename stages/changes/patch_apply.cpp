@@ -20,6 +20,7 @@ constexpr std::uint32_t kLink = 0120000;
 constexpr std::uint32_t kGitlink = 0160000;
 constexpr std::uint32_t kDirectoryMode = 0755;
 constexpr std::size_t kFullId = 40;
+constexpr std::size_t kMostCompared = 20'000'000;  // lines, to find the places of all hunks of a file
 
 /// Why one file does not fit. Caught where the file's faults are listed, and nowhere else.
 struct Misfit {
@@ -60,10 +61,12 @@ class HunkApplier {
         return std::move(made_);
     }
 
+    /// One sentence for each hunk that is not where it says.
+    const std::vector<std::string>& moved() const { return moved_; }
+
   private:
     void apply(const PatchHunk& hunk, std::size_t number) {
-        // Of nothing, the line after which it comes.
-        const std::size_t start = hunk.oldCount == 0 ? hunk.oldStart : hunk.oldStart - 1;
+        const std::size_t start = placeOf(hunk, number);
         if ((hunk.oldCount > 0 && hunk.oldStart == 0) || start < at_ || start > old_.size())
             throw Misfit{fmt::format("it begins at line {}, and the file has {}", hunk.oldStart, old_.size()), number,
                          hunk.line};
@@ -74,6 +77,39 @@ class HunkApplier {
             if (line.kind != '+') ++at_;
             if (line.kind == '+') put({line.text, line.endsInNewline}, number, line.line);
         }
+    }
+
+    // Where the hunk says, unless its lines are in one other place and nowhere else. After a hunk that was moved, where
+    // it says is no better than any other place.
+    std::size_t placeOf(const PatchHunk& hunk, std::size_t number) {
+        // Of nothing, the line after which it comes.
+        const std::size_t said = hunk.oldCount == 0 ? hunk.oldStart : hunk.oldStart - 1;
+        const auto isKept = [](const PatchHunk::Line& line) { return line.kind == ' '; };
+        const bool hasContext = std::any_of(hunk.lines.begin(), hunk.lines.end(), isKept);
+        const bool fitsThere = hunk.oldStart > 0 && said >= at_ && fits(hunk, said);
+        if (!hasContext || (fitsThere && moved_.empty())) return said;
+        std::vector<std::size_t> places;
+        for (std::size_t at = at_; at + hunk.oldCount <= old_.size() && places.size() < 2; ++at)
+            if (fits(hunk, at)) places.push_back(at);
+        if (places.size() > 1)
+            throw Misfit{fmt::format("its lines are in the file more than once, at lines {} and {}", places[0] + 1,
+                                     places[1] + 1),
+                         number, hunk.line};
+        if (places.empty() || places[0] == said) return said;
+        const std::size_t by = std::max(places[0], said) - std::min(places[0], said);
+        moved_.push_back(fmt::format("hunk {} fits at line {}, {} line{} {} than the patch says", number, places[0] + 1,
+                                     by, by == 1 ? "" : "s", places[0] > said ? "further down" : "further up"));
+        return places[0];
+    }
+
+    bool fits(const PatchHunk& hunk, std::size_t at) {
+        for (const PatchHunk::Line& line : hunk.lines) {
+            if (line.kind == '+') continue;
+            if (++compared_ > kMostCompared || at >= old_.size()) return false;
+            const TextLine& there = old_[at++];
+            if (there.text != line.text || there.endsInNewline != line.endsInNewline) return false;
+        }
+        return true;
     }
 
     void match(const PatchHunk::Line& line, std::size_t number) const {
@@ -96,6 +132,8 @@ class HunkApplier {
 
     std::vector<TextLine> old_;
     std::size_t at_ = 0;
+    std::size_t compared_ = 0;
+    std::vector<std::string> moved_;
     std::string made_;
     bool isClosed_ = false;
 };
@@ -119,6 +157,8 @@ class Applier {
 
     PatchedChange run(const Patch& patch) {
         result_.faults = patch.faults;
+        if (patch.hasBareNames)
+            result_.notes.emplace_back("the patch has names without a/ and b/: they are taken as they are");
         std::size_t series = 0;
         for (const PatchFile& file : patch.files) {
             if (file.series != series || &file == &patch.files.front()) beginSeries(patch, series = file.series);
@@ -248,8 +288,14 @@ class Applier {
         if (hasher.finish() != id) throw Misfit{std::string(what)};
     }
 
-    static std::string patched(const PatchFile& file, const std::string& old) {
-        if (!file.binary) return HunkApplier(old).apply(file.hunks);
+    std::string patched(const PatchFile& file, const std::string& old) {
+        if (!file.binary) {
+            HunkApplier applier(old);
+            std::string made = applier.apply(file.hunks);
+            for (const std::string& moved : applier.moved())
+                result_.notes.push_back(fmt::format("{}: {}", printable(file.path()), moved));
+            return made;
+        }
         requireId(file.oldId, old, "it is not the file that the patch was made from");
         std::string made = file.binary->bytes;
         if (file.binary->isDelta) {

@@ -145,6 +145,32 @@ class Reader {
         isBad_ = false;
     }
 
+    // Git writes two sides with two prefixes, so the same name twice has none. (In two words or in quotes.)
+    static bool areTheSame(std::string_view names) {
+        const std::size_t half = names.size() / 2;
+        return names.size() % 2 == 1 && names[half] == ' ' && names.substr(0, half) == names.substr(half + 1);
+    }
+
+    // Of a plain diff: the same name on both sides, or the only name there is, and no prefix that tools write.
+    bool isBarePlain() const {
+        const auto nameIn = [](std::string_view line) {
+            line = withoutReturn(line).substr(4);
+            return line.substr(0, line.find('\t'));
+        };
+        const std::string_view from = nameIn(line_);
+        const std::string_view to = nameIn(peek());
+        const std::string_view name = to == kNothing ? from : to;
+        if (from != to && from != kNothing && to != kNothing) return false;
+        return !(name.size() > 2 && name[1] == '/') && !name.starts_with('"') && !name.starts_with('/');
+    }
+
+    /// The name without its first part, where it has one that is none of the path.
+    std::optional<std::string> withoutPrefix(const std::string& name) {
+        if (!isBare_) return stripped(name);
+        patch_.hasBareNames = true;
+        return name.empty() || name.front() == '/' ? std::nullopt : std::optional(name);
+    }
+
     void finish() {
         if (!isBad_) patch_.files.push_back(std::move(file_));
         file_ = PatchFile();
@@ -153,6 +179,7 @@ class Reader {
     void readGit() {
         begin();
         const std::string_view names = line_.substr(std::string_view("diff --git ").size());
+        isBare_ = areTheSame(names);
         next();
         bool named = false;
         while (!atEnd_ && !isBad_ && readHeader(named)) next();
@@ -255,7 +282,7 @@ class Reader {
             name = text.substr(0, text.find('\t'));
         }
         if (name == kNothing) return true;
-        const auto path = stripped(name);
+        const auto path = withoutPrefix(name);
         if (!path)
             fault(
                 fmt::format("the name '{}' has no part to leave out, as in 'a/{}'", printable(name), printable(name)));
@@ -279,14 +306,14 @@ class Reader {
             const std::string left(names.substr(0, space));
             const std::string_view right = names.substr(space + 1);
             const auto to = right.starts_with('"') ? unquoted(right, after) : std::string(right);
-            if (to && stripped(left) && stripped(left) == stripped(*to)) return takeBoth(left, *to);
+            if (to && withoutPrefix(left) && withoutPrefix(left) == withoutPrefix(*to)) return takeBoth(left, *to);
         }
         return false;
     }
 
     bool takeBoth(const std::string& from, const std::string& to) {
-        const auto a = stripped(from);
-        const auto b = stripped(to);
+        const auto a = withoutPrefix(from);
+        const auto b = withoutPrefix(to);
         if (!a || a != b) return false;
         file_.oldPath = *a;
         file_.newPath = *b;
@@ -296,6 +323,7 @@ class Reader {
     void readPlain() {
         begin();
         isGit_ = false;
+        isBare_ = isBarePlain();
         bool named = false;
         if (readNames(named)) next();
         if (!isBad_ && file_.oldPath != file_.newPath && !file_.isNew && !file_.isDeleted) preferNew();
@@ -392,6 +420,7 @@ class Reader {
     bool atEnd_ = false;
     bool isBad_ = false;
     bool isGit_ = true;
+    bool isBare_ = false;
     std::size_t series_ = 0;
     PatchFile file_;
     Patch patch_;

@@ -49,13 +49,58 @@ TEST_F(PatchTest, EditsExactlyTheLinesItNames) {
     EXPECT_TRUE(rig.objects.contains(patched.changes.changes()[0].before->digest));
 }
 
-TEST_F(PatchTest, TakesNoFuzzAndNoOffset) {
+TEST_F(PatchTest, TakesNoFuzzAndAnOffsetOnlyToTheOnlyPlace) {
     GRADUS_CASES("CA7");
     rig.put("a", "0\n1\n2\n");
+    const auto moved = apply(file("a", "@@ -1,2 +1,2 @@\n 1\n-2\n+two\n"));
+    ASSERT_TRUE(moved.faults.empty());
+    EXPECT_EQ(after(moved), "0\n1\ntwo\n");
+    EXPECT_EQ(moved.notes, Paths({"a: hunk 1 fits at line 2, 1 line further down than the patch says"}));
+    rig.put("a", "0\n1\n2\n1\n2\n");
     EXPECT_EQ(refusal(file("a", "@@ -1,2 +1,2 @@\n 1\n-2\n+two\n")),
-              "patch line 4: a, hunk 1: line 1 of the file is another");
+              "patch line 3: a, hunk 1: its lines are in the file more than once, at lines 2 and 4");
+    EXPECT_EQ(after(apply(file("a", "@@ -2,2 +2,2 @@\n 1\n-2\n+two\n"))), "0\n1\ntwo\n1\n2\n") << "where it says";
+    EXPECT_EQ(refusal(file("a", "@@ -1 +1 @@\n-2\n+two\n")), "patch line 4: a, hunk 1: line 1 of the file is another")
+        << "without context there is nothing to find it by";
+    rig.put("a", "0\n1\n2\n");
     EXPECT_EQ(refusal(file("a", "@@ -2,2 +2,2 @@\n 1 \n-2\n+two\n")),
               "patch line 4: a, hunk 1: line 2 of the file is another");
+}
+
+TEST_F(PatchTest, AfterAHunkThatMovedWhereTheNextOneSaysIsNoBetter) {
+    rig.put("a", "new\n1\n2\nx\n}\nx\n}\n");
+    const std::string first = "@@ -1,2 +1,2 @@\n 1\n-2\n+two\n";
+    EXPECT_NE(refusal(file("a", first + "@@ -4,2 +4,2 @@\n x\n-}\n+]\n")).find("more than once"), std::string::npos);
+    rig.put("a", "new\n1\n2\nx\n}\n");
+    const auto both = apply(file("a", first + "@@ -3,2 +3,2 @@\n x\n-}\n+]\n"));
+    ASSERT_TRUE(both.faults.empty());
+    EXPECT_EQ(after(both), "new\n1\ntwo\nx\n]\n");
+    EXPECT_EQ(both.notes.size(), 2U);
+}
+
+TEST_F(PatchTest, TakesNamesWithoutPrefixAsTheyAre) {
+    rig.put("src/a.c", "1\n");
+    rig.put("a.c", "1\n");
+    rig.put("top", "1\n");
+    const std::string hunk = "@@ -1 +1 @@\n-1\n+one\n";
+    const auto paths = [&](const std::string& text) {
+        const PatchedChange patched = apply(text);
+        Paths found;
+        for (const PatchFault& fault : patched.faults) found.push_back(fault.text());
+        for (const PathChange& change : patched.changes.changes()) found.push_back(change.path);
+        return found;
+    };
+    EXPECT_EQ(paths("diff --git src/a.c src/a.c\nindex 1..2 100644\n--- src/a.c\n+++ src/a.c\n" + hunk),
+              Paths({"src/a.c"}));
+    EXPECT_EQ(apply("--- top\n+++ top\n" + hunk).notes,
+              Paths({"the patch has names without a/ and b/: they are taken as they are"}));
+    EXPECT_EQ(paths("--- src/a.c\t2026-01-01\n+++ src/a.c\t2026-01-02\n" + hunk), Paths({"src/a.c"}));
+    EXPECT_EQ(paths("diff --git x/new x/new\nnew file mode 100644\n--- /dev/null\n+++ x/new\n@@ -0,0 +1 @@\n+1\n"),
+              Paths({"x/new"}));
+    EXPECT_EQ(paths("diff --git src/a.c src/a.c\nold mode 100644\nnew mode 100755\n"), Paths({"src/a.c"}));
+    EXPECT_EQ(paths("diff --git a/src/a.c b/src/a.c\n--- a/src/a.c\n+++ b/src/a.c\n" + hunk), Paths({"src/a.c"}));
+    EXPECT_EQ(paths("--- old/src/a.c\n+++ new/src/a.c\n" + hunk), Paths({"src/a.c"}));
+    EXPECT_EQ(paths("--- a/a.c\n+++ a/a.c\n" + hunk), Paths({"a.c"})) << "a prefix that tools write";
 }
 
 TEST_F(PatchTest, ANameThatCannotBeReadIsToldOnce) {
@@ -212,7 +257,7 @@ TEST_F(PatchTest, RefusesWhatIsNoPatch) {
 
 TEST_F(PatchTest, RefusesNamesWithoutAPartToLeaveOutAndGoesOn) {
     rig.put("a", "1\n");
-    EXPECT_EQ(refusal("--- a\n+++ a\n@@ -1 +1 @@\n-1\n+2\n" + file("a", "@@ -1 +1 @@\n-x\n+2\n")),
+    EXPECT_EQ(refusal("--- a\n+++ b\n@@ -1 +1 @@\n-1\n+2\n" + file("a", "@@ -1 +1 @@\n-x\n+2\n")),
               "patch line 1: the name 'a' has no part to leave out, as in 'a/a'\n"
               "patch line 9: a, hunk 1: line 1 of the file is another");
 }
