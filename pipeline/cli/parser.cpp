@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "pipeline/cli/shell_word.h"
+
 namespace gradus {
 
 namespace {
@@ -78,6 +80,13 @@ class Parser {
 
     std::string meantOption(const std::string& spelled) const {
         std::vector<std::string> known;
+        const bool overrides =
+            std::ranges::any_of(verb_.options, [](const Option& option) { return option.name == "override"; });
+        if (spelled == "--force" && overrides)
+            return fmt::format(
+                "'gradus {} CHANGE --override GATE --reason TEXT' opens one closed gate; "
+                "'gradus why CHANGE' names the closed ones",
+                verb_.words);
         for (const auto* options : {&verb_.options, &globalOptions()}) {
             for (const Option& option : *options) known.push_back(fmt::format("--{}", option.name));
         }
@@ -106,6 +115,9 @@ class Parser {
         const Positional& place = verb_.positionals[place_];
         // An empty word is a shell variable that was not set; taking it for "not given" would do something else.
         if (word.empty()) throw wrong(fmt::format("{} is empty", place.name));
+        if (!place.choices.empty() && place.name == "SOURCE" && word != "-")
+            throw wrong(fmt::format("{} takes -, not '{}'", place.name, word),
+                        fmt::format("to submit a patch: gradus {} --patch {}", verb_.words, shellWord(word)));
         requireChoice(verb_.words, place.name, word, place.choices);
         arguments_.addPositional(place.name, word);
         given_.push_back(word);
@@ -114,8 +126,15 @@ class Parser {
 
     Error unexpected(const std::string& word) const {
         std::string wayOut;
-        if (verb_.command) wayOut = fmt::format("put '--' before the command: gradus {} -- {}", verb_.words, word);
+        if (verb_.command) wayOut = "put '--' before the command: " + withDashes();
         return wrong(fmt::format("unexpected argument '{}'", word), wayOut);
+    }
+
+    /// The call as it is meant: what was read before `--`, the rest after it.
+    std::string withDashes() const {
+        std::string call = fmt::format("gradus {}", verb_.words);
+        for (std::size_t i = 0; i < words_.size(); ++i) call += (i + 1 == at_ ? " -- " : " ") + shellWord(words_[i]);
+        return call;
     }
 
     void afterDashes() {

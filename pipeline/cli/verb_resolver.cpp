@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "pipeline/cli/parser.h"
 
@@ -48,7 +49,7 @@ class Resolver {
             if (option == nullptr) return false;
             next += valueIsNextWord(*option, words_[next]) ? 2 : 1;
         }
-        return next < words_.size() && verbs_.find(joinWords(path_, words_[next])) != nullptr;
+        return next < words_.size() && verbs_.find(withWord(words_[next])) != nullptr;
     }
 
     void step() {
@@ -70,8 +71,17 @@ class Resolver {
         if (valueIsNextWord(*option, word) && at_ < words_.size()) kept_.push_back(words_[at_++]);
     }
 
+    // One word for one idea, and the other one for who is used to it.
+    std::string withWord(const std::string& word) const {
+        const std::string other = word == "ls" ? "list" : word == "list" ? "ls" : "";
+        std::string longer = joinWords(path_, word);
+        if (verbs_.find(longer) == nullptr && !other.empty() && verbs_.find(joinWords(path_, other)) != nullptr)
+            longer = joinWords(path_, other);
+        return longer;
+    }
+
     void extendPath(const std::string& word) {
-        const std::string longer = joinWords(path_, word);
+        const std::string longer = withWord(word);
         verb_ = verbs_.find(longer);
         if (word.empty() || (verb_ == nullptr && verbs_.below(longer).empty())) throw unknownVerb(word);
         path_ = longer;
@@ -86,8 +96,26 @@ class Resolver {
         return usageError(path_, fmt::format("unknown option '{}' before the verb", word), meant);
     }
 
+    // Verbs of other tools, of which the spelling leads to a wrong one here.
+    std::string meantByOthers(const std::string& word) const {
+        struct Meant {
+            std::string_view word;
+            std::string_view verb;  ///< that must be here
+            std::string_view wayOut;
+        };
+        constexpr std::array kMeant{
+            Meant{"revert", "undo",
+                  "'gradus undo' takes back the last apply; 'gradus rollback STAGE' takes a change out of a stage"},
+            Meant{"unapprove", "approve", "'gradus approve CHANGE --withdraw' takes an approval back"},
+        };
+        const auto* const found = std::ranges::find(kMeant, word, &Meant::word);
+        const bool isHere = path_.empty() && found != kMeant.end() && verbs_.find(found->verb) != nullptr;
+        return isHere ? std::string(found->wayOut) : "";
+    }
+
     Error unknownVerb(const std::string& word) const {
-        std::string meant = didYouMean(word, verbs_.wordsAfter(path_));
+        std::string meant = meantByOthers(word);
+        if (meant.empty()) meant = didYouMean(word, verbs_.wordsAfter(path_));
         // "gradus verify": the group was left out.
         for (const Verb* verb : verbs_.below("")) {
             if (meant.empty() && verb->words.ends_with(" " + word))

@@ -125,6 +125,8 @@ Result query(Service& service, Context& context) {
     const AuditRequest request = requestFrom(context);
     if (context.arguments.flag("follow")) return follow(service, context, request);
     const std::vector<AuditEntry> entries = service.queryAudit(request);
+    if (entries.empty() && request.query.stage)
+        service.requireKnownStage(context.host.directory(), *request.query.stage);
     if (context.arguments.flag("ndjson")) {
         for (const AuditEntry& entry : entries) writeEntry(entry, context);
         return {.streamed = true};

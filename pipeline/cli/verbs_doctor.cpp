@@ -33,9 +33,17 @@ std::string finding(const Paint& paint, MachineFact::Word word, std::string_view
 
 std::string backendText(const ProbeResult& backend, const Paint& paint) {
     std::string text = fmt::format("backend {}\n", printable(backend.backend));
-    for (const Proof& proof : backend.proofs) {
-        const auto word = proof.holds ? MachineFact::Word::kGood : MachineFact::Word::kLimits;
-        text += finding(paint, word, guaranteeName(proof.guarantee), proof.evidence, proof.cure);
+    for (auto proof = backend.proofs.begin(); proof != backend.proofs.end();) {
+        // What keeps several from holding is said once.
+        std::string names(guaranteeName(proof->guarantee));
+        auto next = std::next(proof);
+        for (; next != backend.proofs.end() && !proof->holds && !next->holds && next->evidence == proof->evidence &&
+               next->cure == proof->cure;
+             ++next)
+            names += fmt::format(", {}", guaranteeName(next->guarantee));
+        const auto word = proof->holds ? MachineFact::Word::kGood : MachineFact::Word::kLimits;
+        text += finding(paint, word, names, proof->evidence, proof->cure);
+        proof = next;
     }
     return text;
 }

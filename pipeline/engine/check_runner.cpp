@@ -306,6 +306,7 @@ class Round {
             spendTime(left_, report.execution.cpuMillis);
         }
         CheckAnswer answer = answerOf(report, subject_.cancel.stop_requested());
+        if (wasNotFound(report.execution)) answer.reason += absentText(words, tree);
         if (report.outputs) answer.outputs = around_.objects.put(report.outputs->encode());
         // It ran and came to its end, but not to what it is there for.
         if (answer.verdict == Cause::kPassed && !report.outputsFault.empty()) {
@@ -313,6 +314,14 @@ class Round {
             answer.reason = report.outputsFault;
         }
         return answer;
+    }
+
+    /// A program that is not there, as the sandbox or a shell inside says it.
+    static bool wasNotFound(const Execution& execution) {
+        constexpr int kNotExecutable = 126;
+        constexpr int kNotFound = 127;
+        return execution.verdict == Verdict::kSetupFailed || execution.exitCode == kNotExecutable ||
+               execution.exitCode == kNotFound;
     }
 
     /// The tree without what earlier builds left in it, and with what the checks built that it needs.
@@ -455,6 +464,38 @@ Cause verdictOf(const std::vector<CheckReport>& reports) {
         if (std::any_of(reports.begin(), reports.end(), [&](const auto& r) { return r.answer.verdict == cause; }))
             return cause;
     return Cause::kPassed;
+}
+
+// Programs are named by a path, or found by tools in the places that these tools use.
+std::string absentText(const std::vector<std::string>& command, const TreeUnderTest& tree) {
+    if (tree.directory == tree.project) return {};
+    std::vector<std::string> names;
+    for (const std::string& word : command)
+        for (std::size_t begin = 0; begin < word.size();) {
+            const std::size_t end = std::min(word.find_first_of(" \t\n;|&()'\"=", begin), word.size());
+            std::string_view path = std::string_view(word).substr(begin, end - begin);
+            if (path.starts_with("./")) path.remove_prefix(2);
+            if (const std::size_t slash = path.find('/'); slash != std::string_view::npos && slash > 0)
+                names.emplace_back(path.substr(0, slash));
+            begin = end + 1;
+        }
+    for (const char* known : {".venv", "venv", "node_modules"}) names.emplace_back(known);
+    for (const std::string& name : names) {
+        std::error_code here;
+        std::error_code there;
+        const bool isHere = std::filesystem::exists(std::filesystem::symlink_status(tree.project / name, here));
+        if (!isHere || std::filesystem::exists(std::filesystem::symlink_status(tree.directory / name, there))) continue;
+        const auto made = [&](const PathChange& change) {
+            return change.path == name || change.path.starts_with(name + "/");
+        };
+        if (std::any_of(tree.changes.changes().begin(), tree.changes.changes().end(), made)) continue;
+        return fmt::format(
+            "; '{0}' is in your project, but no part of the tree that the stage holds: git ignores it, and a release "
+            "does "
+            "not contain it. Let a check build it: outputs = [\"{0}/**\"]",
+            printable(name));
+    }
+    return {};
 }
 
 }  // namespace gradus

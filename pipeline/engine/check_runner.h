@@ -17,6 +17,11 @@
 
 namespace gradus {
 
+struct TreeUnderTest;
+/// Of a command that was not found: which directory of the project it needs that the tree does not have, because git
+/// ignores it, and what to do. Empty: none is known.
+std::string absentText(const std::vector<std::string>& command, const TreeUnderTest& tree);
+
 /// A tree that does not exist yet: a directory, and a change over it.
 struct TreeUnderTest {
     std::filesystem::path project;     ///< where it is shown inside

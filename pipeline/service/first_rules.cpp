@@ -84,6 +84,37 @@ std::string findCMake(const fs::path& project) {
 std::string findCargo(const fs::path& project) { return isFile(project / "Cargo.toml") ? "Cargo.toml" : ""; }
 std::string findGo(const fs::path& project) { return isFile(project / "go.mod") ? "go.mod" : ""; }
 
+std::string findAutotools(const fs::path& project) {
+    if (isFile(project / "Makefile") || isFile(project / "CMakeLists.txt")) return {};
+    for (const char* name : {"configure.ac", "configure.in", "configure"})
+        if (isFile(project / name)) return name;
+    return {};
+}
+
+/// What is installed for the project alone is not where the system's Python looks.
+void useEnvironment(const fs::path& project, FoundCheck& check) {
+    for (const char* name : {".venv", "venv"}) {
+        std::error_code error;
+        if (!fs::exists(project / name / "bin/python", error)) continue;
+        check.run = fmt::format("\"{}/bin/python -m pytest -q\"", name);
+        check.found +=
+            fmt::format(" and {0}, which git usually ignores: a release has it only as outputs of a check", name);
+        return;
+    }
+}
+
+std::optional<FoundCheck> findScript(const fs::path& project) {
+    for (const char* name : {"test.sh", "tests.sh", "run-tests.sh", "run_tests.sh", "runtests.sh", "tests/run.sh",
+                             "test/run.sh", "tests/test.sh", "test/test.sh", "scripts/test.sh", "script/test"})
+        if (isFile(project / name)) {
+            std::error_code error;
+            const bool runs =
+                (fs::status(project / name, error).permissions() & fs::perms::owner_exec) != fs::perms::none;
+            return FoundCheck{"script", name, fmt::format("\"{}{}\"", runs ? "./" : "sh ", name)};
+        }
+    return std::nullopt;
+}
+
 /// One row per way to test. `find` says what was found, or nothing.
 struct Way {
     const char* name;
@@ -95,6 +126,8 @@ constexpr std::array kWays{
     Way{"cmake", &findCMake,
         "[\"sh\", \"-c\", \"cmake -S . -B build-gradus && cmake --build build-gradus && ctest --test-dir build-gradus "
         "--output-on-failure\"]"},
+    Way{"autotools", &findAutotools,
+        "[\"sh\", \"-c\", \"test -x configure || autoreconf -fi; ./configure && make check\"]"},
     Way{"npm", &findNpm, "\"npm test\""},
     Way{"pytest", &findPytest, "\"python3 -m pytest -q\""},
     // Without a network there is nothing to fetch; what is cached is there.
@@ -119,6 +152,10 @@ std::vector<FoundCheck> findChecks(const fs::path& project) {
     std::vector<FoundCheck> all;
     for (const Way& way : kWays)
         if (std::string found = way.find(project); !found.empty()) all.push_back({way.name, std::move(found), way.run});
+    for (FoundCheck& check : all)
+        if (check.name == "pytest") useEnvironment(project, check);
+    // A script is what is left to go by where nothing else is.
+    if (auto script = findScript(project); script && all.empty()) all.push_back(std::move(*script));
     return all;
 }
 

@@ -202,7 +202,12 @@ StatusReport Service::status(const fs::path& directory) {
 
 // A clone of the project would show the keys of the log, and a change of it would carry them along.
 void Service::requireStateOutside(const fs::path& root) const {
-    const fs::path state = fs::weakly_canonical(this->state().root);
+    std::error_code unreachable;
+    const fs::path state = fs::weakly_canonical(this->state().root, unreachable);
+    if (unreachable)
+        throw Error(ErrorCode::kInfrastructure, "cannot use the state directory {}: {}", this->state().root.native(),
+                    unreachable.message())
+            .hint("HOME, XDG_STATE_HOME and GRADUS_HOME say where it is: set GRADUS_HOME to a directory of yours");
     if (!isWithin(state, root)) return;
     throw Error(ErrorCode::kUsage, "the state directory {} lies in the project {}", state.native(), root.native())
         .hint("set GRADUS_HOME to a directory elsewhere");

@@ -65,6 +65,9 @@ class Service {
     // Rules
     std::filesystem::path projectRoot(const std::filesystem::path& directory) const;
     ProjectRules rules(const std::filesystem::path& directory);
+    /// Throws Error(kNotFound) for a stage that neither the log nor the rules here know; suggests the one that is
+    /// meant.
+    void requireKnownStage(const std::filesystem::path& directory, const std::string& stage);
     /// The same, for a verb that is going to trust them.
     ProjectRules rulesToTrust(const std::filesystem::path& directory);
     LoadResult load(const RuleFiles& files) const;

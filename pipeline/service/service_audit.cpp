@@ -3,8 +3,10 @@
 
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
+#include "policies/language/suggest.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -56,6 +58,24 @@ AuditQuery Service::resolve(const AuditRequest& request, const Store& store) {
                 .hint("`gradus audit query --event project.registered` lists the projects");
     }
     return query;
+}
+
+void Service::requireKnownStage(const std::filesystem::path& directory, const std::string& stage) {
+    Store* const store = reading();
+    if (store == nullptr) return;
+    AuditQuery anything;
+    anything.stage = stage;
+    anything.limit = 1;
+    if (!queryEvents(store->sql(), anything).empty()) return;
+    std::vector<std::string> known;
+    try {
+        for (const Stage& one : engine(directory).project().pipeline.stages) known.push_back(one.name);
+    } catch (const Error&) {  // not in a project: only the log knows stages
+    }
+    if (std::find(known.begin(), known.end(), stage) != known.end()) return;
+    const auto meant = suggest(stage, known);
+    throw Error(ErrorCode::kNotFound, "there is no stage '{}', in the log or in the rules here", printable(stage))
+        .hint(meant ? fmt::format("did you mean '{}'?", *meant) : "`gradus status` shows the stages");
 }
 
 std::vector<AuditEntry> Service::queryAudit(const AuditRequest& request) {

@@ -8,6 +8,7 @@
 #include "pipeline/service/project.h"
 #include "pipeline/service/service.h"
 #include "pipeline/service/word_teller.h"
+#include "policies/language/suggest.h"
 #include "store/adoption_records.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -165,7 +166,13 @@ std::size_t Service::needRecovery(const fs::path& directory) {
 Change Service::changeToPromote(const fs::path& directory, const std::optional<std::string>& words,
                                 const std::optional<std::string>& title) {
     if (!words) return submitOnce(directory, {.worktree = true}, title);
-    if (!namesChange(*words)) return submitOnce(directory, {.sandbox = *words}, title);
+    if (!namesChange(*words)) {
+        const auto& stages = engine(directory).project().pipeline;
+        if (stages.findStage(*words) != nullptr && !(writingIfThere() != nullptr && sandboxes().find(*words)))
+            throw Error(ErrorCode::kUsage, "'{}' is a stage, not a change or a sandbox", printable(*words))
+                .hint(fmt::format("to promote the work tree into it: gradus promote --to {}", *words));
+        return submitOnce(directory, {.sandbox = *words}, title);
+    }
     if (title)
         throw Error(ErrorCode::kUsage, "{} has its title already", printable(*words))
             .hint("a title is for what is submitted on the way: the work tree, or a sandbox");
@@ -176,7 +183,17 @@ Promotion Service::promotionNamed(const fs::path& directory, const std::optional
     const Records& records = existing().records();
     const auto project = records.findProject(identify(projectRoot(directory)));
     const auto fail = [&]() -> Error {
-        return Error(ErrorCode::kNotFound, "there is no promotion '{}' in this project", words.value_or("@"))
+        if (!words)
+            return Error(ErrorCode::kNotFound, "nothing was promoted in this project yet")
+                .hint("`gradus promote` promotes the work tree; `gradus ls` lists the changes");
+        const auto known = project ? pipelineOf(records.trustedRules(*project)) : std::nullopt;
+        std::vector<std::string> stages;
+        for (const Stage& stage : known ? known->stages : std::vector<Stage>{}) stages.push_back(stage.name);
+        if (const auto meant = suggest(*words, stages))
+            return Error(ErrorCode::kNotFound, "there is no promotion, change or stage '{}' in this project",
+                         printable(*words))
+                .hint(fmt::format("did you mean the stage '{}'?", *meant));
+        return Error(ErrorCode::kNotFound, "there is no promotion '{}' in this project", printable(*words))
             .hint("name a promotion (p3), a change (c2) or a stage; `gradus status` shows them");
     };
     if (!project) throw fail();

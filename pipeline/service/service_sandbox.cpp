@@ -115,6 +115,10 @@ CommandRequest Service::confined(const fs::path& directory, const RunWords& word
             request.hiddenPaths = targetsOf(*loaded.pipeline, rules.project.root);
             request.services = servicesOf(*loaded.pipeline, services);
         }
+    } else if (!services.empty() && rules.project.state == RulesState::kUntrusted) {
+        throw Error(ErrorCode::kNotAllowed, "service '{}' cannot start: the rules in gradus.toml are not trusted",
+                    printable(services.front()))
+            .hint("read them, then trust them: gradus trust");
     } else if (!services.empty()) {
         throw Error(ErrorCode::kNotAllowed, "no rules are trusted here, so there is no service '{}'", services.front())
             .hint("write a [service." + services.front() + "] in gradus.toml, then `gradus trust`");

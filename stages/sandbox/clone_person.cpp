@@ -34,6 +34,7 @@ class Configuration {
         std::copy_if(settings->begin(), settings->end(), std::back_inserter(shown),
                      [](const GitSetting& setting) { return gradus::mayBeShown(setting); });
         draft_.view.file({target, formatGitConfig(shown), 0644});
+        draft_.shown.push_back({target, HomeEntry::How::kReadOnly, "git's settings, without secrets"});
         for (const GitSetting& setting : shown) follow(setting);
     }
 
@@ -128,7 +129,9 @@ void showSettings(CloneDraft& draft, const fs::path& file) {
             if (mayBeShown(line)) shown += line + "\n";
             start = end + 1;
         }
-        if (!shown.empty()) draft.view.file({file, shown, 0644});
+        if (shown.empty()) return;
+        draft.view.file({file, shown, 0644});
+        draft.shown.push_back({file, HomeEntry::How::kReadOnly, "a tool's settings, without secrets"});
     } catch (const Error&) {
         return;  // unreadable, too large or no file: the tool has its defaults inside
     }

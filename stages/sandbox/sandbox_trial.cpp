@@ -7,8 +7,10 @@
 #include <chrono>
 #include <utility>
 
+#include "stages/changes/room.h"
 #include "stages/sandbox/proofs.h"
 #include "stages/sandbox/sandbox_run.h"
+#include "store/model/utf8.h"
 #include "store/privilege.h"
 
 namespace gradus {
@@ -78,6 +80,33 @@ void bound(const TryRequest& request, const Limits& limits, const Execution& exe
     options.maxBytes = std::uint64_t{1} << 30;
 }
 
+/// Of a command that did not succeed: a file of the host that it names and that no sandbox has.
+void noteHiddenTmp(const CommandRequest& command, const ClonePlan& plan, ExecutionReport& report) {
+    if (report.execution.success()) return;
+    const fs::path& project = plan.workspace.overlays.at(plan.projectOverlay).target;
+    for (const std::string& word : command.arguments) {
+        const fs::path path = fs::path(word.substr(word.find('=') + 1)).lexically_normal();
+        std::error_code error;
+        const bool isThere = path.native().starts_with("/tmp/") && fs::exists(fs::symlink_status(path, error));
+        if (!isThere || isWithin(path, project)) continue;
+        report.notes.push_back(fmt::format(
+            "{} is not there inside: a sandbox has a /tmp of its own. Copy it into the project, or pass it as input",
+            printable(path.native())));
+        return;
+    }
+}
+
+// What cannot be kept is lost after it ran, so it is refused before. Whoever is asked at the end can make room first.
+void requireSpaceToKeep(const fs::path& state, Afterwards afterwards) {
+    constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+    if (afterwards == Afterwards::kDiscard || afterwards == Afterwards::kAsk) return;
+    const auto left = roomAt(state);
+    if (!left || left->bytes >= kLeast) return;
+    throw Error(ErrorCode::kInfrastructure, "there is no space to keep a sandbox: {} has {} KiB free, and nothing ran",
+                state.native(), left->bytes / 1024)
+        .hint("free some space (`gradus gc`), or keep nothing: gradus try --discard");
+}
+
 bool isToBeKept(Afterwards afterwards, const Harvest& harvest) {
     if (afterwards == Afterwards::kKeep) return true;
     const bool changed =
@@ -96,6 +125,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
             return 0;
         });
     reap();
+    requireSpaceToKeep(inside_->around.state.root, request.afterwards);
     const CommandRequest& command = request.command;
     const Confiner confiner = inside_->confinerFor(command);
     const Limits limits = insisted(command);
@@ -144,6 +174,7 @@ Trial Sandboxes::attempt(const TryRequest& request) {
     trial.report_ = inside_->reportOf(services.run(*trial.sandbox_, commandFrom(command, plan, id)), confiner, command,
                                       execution, id);
     notePlan(command, clone, plan, trial.report_);
+    noteHiddenTmp(command, plan, trial.report_);
     services.addTo(trial.report_);
     HarvestSource source;
     source.layers = {trial.sandbox_->upper(plan.projectOverlay)};

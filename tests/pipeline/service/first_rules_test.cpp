@@ -66,6 +66,23 @@ TEST_F(FirstRulesTest, FindsPythonTestsWithoutAnyConfiguration) {
     EXPECT_EQ(found(), Found{"\"python3 -m pytest -q\""});
 }
 
+TEST_F(FirstRulesTest, UsesTheProjectsOwnPython) {
+    file("pytest.ini", "");
+    file(".venv/bin/python", "");
+    EXPECT_EQ(found(), Found{"\".venv/bin/python -m pytest -q\""});
+    EXPECT_NE(findChecks(project_.path())[0].found.find("outputs of a check"), std::string::npos);
+}
+
+TEST_F(FirstRulesTest, FindsAutotoolsAndScripts) {
+    file("test.sh", "");
+    EXPECT_EQ(found(), Found{"\"sh test.sh\""});
+    fs::permissions(project_.path() / "test.sh", fs::perms(0755));
+    EXPECT_EQ(found(), Found{"\"./test.sh\""});
+    file("configure.ac", "");
+    ASSERT_EQ(found().size(), 1U) << "a script is for where nothing else is";
+    EXPECT_NE(found()[0].find("make check"), std::string::npos);
+}
+
 TEST_F(FirstRulesTest, WritesAFileThatLoads) {
     const fs::path odd = project_.path() / "-my shop é";
     const auto loads = [&](const std::vector<FoundCheck>& checks) {

@@ -370,10 +370,10 @@ TEST_F(TrialTest, AGuaranteeAboutALimitInsistsOnTheLimit) {
 TEST_F(TrialTest, ADiskThatIsFullIsNamedAsTheReason) {
     if (!isMachineRoot()) GTEST_SKIP() << "only root can mount a small disk";
     sandboxes().attempt(tryShell("true", Afterwards::kKeep));
-    ASSERT_EQ(::mount("none", root().c_str(), "tmpfs", 0, "size=300k,mode=0700"), 0);
+    ASSERT_EQ(::mount("none", root().c_str(), "tmpfs", 0, "size=4m,mode=0700"), 0);
     std::string reason;
     try {
-        sandboxes().attempt(tryShell("head -c 1000000 /dev/zero | tr '\\0' x > big", Afterwards::kKeep));
+        sandboxes().attempt(tryShell("head -c 8000000 /dev/zero | tr '\\0' x > big", Afterwards::kKeep));
     } catch (const Error& error) {
         reason = error.what();
     }
@@ -381,6 +381,22 @@ TEST_F(TrialTest, ADiskThatIsFullIsNamedAsTheReason) {
     EXPECT_EQ(layerDirectories(), 0U);
     EXPECT_EQ(records().sandbox(2)->ended, SandboxEnd::kDiscarded);
     EXPECT_EQ(records().execution(2)->state, ExecutionState::kFinished) << "it did run to its end";
+    EXPECT_EQ(::umount(root().c_str()), 0);
+}
+
+TEST_F(TrialTest, WhereNothingCanBeKeptNothingRuns) {
+    if (!isMachineRoot()) GTEST_SKIP() << "only root can mount a small disk";
+    sandboxes().attempt(tryShell("true", Afterwards::kKeep));
+    ASSERT_EQ(::mount("none", root().c_str(), "tmpfs", 0, "size=300k,mode=0700"), 0);
+    std::string reason;
+    try {
+        sandboxes().attempt(tryShell("echo work > done", Afterwards::kKeep));
+    } catch (const Error& error) {
+        reason = error.what();
+    }
+    EXPECT_NE(reason.find("no space to keep a sandbox"), std::string::npos) << reason;
+    EXPECT_FALSE(records().execution(2).has_value()) << "the work was done and lost";
+    EXPECT_TRUE(sandboxes().attempt(tryShell("true", Afterwards::kDiscard)).report().execution.success());
     EXPECT_EQ(::umount(root().c_str()), 0);
 }
 
