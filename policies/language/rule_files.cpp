@@ -48,6 +48,22 @@ bool isThere(const fs::path& path) {
     return status.type() != fs::file_type::not_found;
 }
 
+/// The same, where a parent that is no directory hides it: a link that leads nowhere, or a file. Throws Error then.
+bool isThereBelow(const fs::path& path, std::string_view what) {
+    if (isThere(path)) return true;
+    for (fs::path parent = path.parent_path(); !parent.empty() && parent != parent.root_path();
+         parent = parent.parent_path()) {
+        if (!isThere(parent)) continue;
+        std::error_code error;
+        if (fs::is_directory(parent, error)) return false;
+        throw Error(
+            ErrorCode::kInfrastructure, "cannot look for {}: {} is {}", what, parent.native(),
+            fs::is_symlink(fs::symlink_status(parent, error)) ? "a link that leads to no directory" : "no directory")
+            .hint(fmt::format("make {} a directory that you may read, or remove it", parent.native()));
+    }
+    return false;
+}
+
 std::vector<fs::path> policyPaths(const fs::path& directory) {
     std::vector<fs::path> paths;
     std::error_code error;
@@ -91,7 +107,7 @@ RuleFiles readRuleFiles(const fs::path& project) {
     rules.files.push_back({kPipelineFile, readRuleFile(pipeline, "the pipeline file")});
     requireInside(project, pipeline);
     const fs::path directory = project / kPolicyDirectory;
-    if (isThere(directory)) {
+    if (isThereBelow(directory, "the policies")) {
         requireInside(project, directory);
         for (const fs::path& path : policyPaths(directory)) {
             rules.files.push_back({std::string(kPolicyDirectory) + "/" + path.filename().native(),
@@ -105,7 +121,7 @@ RuleFiles readRuleFiles(const fs::path& project) {
 }
 
 Ceiling readCeiling(const fs::path& file) {
-    if (!isThere(file)) return {};
+    if (!isThereBelow(file, "the administrator ceiling")) return {};
     return {file.native(), readRuleFile(file, "the administrator ceiling")};
 }
 

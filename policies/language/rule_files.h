@@ -46,7 +46,8 @@ struct Ceiling {
 
 constexpr const char* kCeilingFile = "/etc/gradus/ceiling.toml";
 
-/// Throws Error where the file is there but cannot be read: a ceiling is never skipped.
+/// Throws Error where the file is there but cannot be read, or where a parent is no directory: a ceiling is never
+/// skipped.
 Ceiling readCeiling(const std::filesystem::path& file = kCeilingFile);
 
 }  // namespace gradus

@@ -145,8 +145,19 @@ TEST_F(RuleFilesOnDisk, RefuseAFileThatIsTooLargeAndAPolicyDirectoryThatIsNone) 
     EXPECT_NE(fault().find("cannot list"), std::string::npos) << fault();
 }
 
+TEST_F(RuleFilesOnDisk, ACeilingBelowWhatIsNoDirectoryIsNeverSkipped) {
+    std::filesystem::create_symlink("nowhere", project_ / "link");
+    std::ofstream(project_ / "file") << "text";
+    std::filesystem::create_symlink("file", project_ / "to-file");
+    for (const char* parent : {"link", "file", "to-file"}) {
+        EXPECT_THROW(readCeiling(project_ / parent / "ceiling.toml"), Error) << parent;
+        EXPECT_THROW(readCeiling(project_ / parent / "below/ceiling.toml"), Error) << parent;
+    }
+}
+
 TEST_F(RuleFilesOnDisk, TheCeilingIsOptionalButNeverSkipped) {
     EXPECT_TRUE(readCeiling(project_ / "ceiling.toml").file.empty());
+    EXPECT_TRUE(readCeiling(project_ / "absent/ceiling.toml").file.empty());
     write("ceiling.toml", "soak = \"1m\"\n");
     EXPECT_EQ(readCeiling(project_ / "ceiling.toml").bytes, "soak = \"1m\"\n");
     fs::remove(project_ / "ceiling.toml");
