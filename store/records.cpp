@@ -334,7 +334,8 @@ std::vector<Time> Records::spentByMachines(std::int64_t project, const std::stri
         "select m.moved_at from promotion m indexed by promotion_by_end join promotion o on o.id = coalesce(m.undoes, "
         "m.id) "
         "where m.project = ?1 and m.stage = ?2 and m.finished = 1 and m.moved_at > ?3 "
-        "and (case when ?4 then m.state = 'promoted' and m.undoes is null "
+        "and (case when ?4 then (m.state = 'rejected' and m.cause = 'failed') or "
+        "(m.state = 'promoted' and m.undoes is null) "
         "else m.state = 'rolled-back' or (m.state = 'promoted' and m.undoes is not null) end) "
         "and (exists (select 1 from maker k join actor a on a.id = k.actor "
         "where k.change = o.change and k.revision <= o.revision and a.kind <> 'person') "
@@ -342,6 +343,27 @@ std::vector<Time> Records::spentByMachines(std::int64_t project, const std::stri
         "where e.seq = o.seq and a.kind = 'person')) "
         "order by m.moved_at desc limit ?5",
         project, stage, toMillis(since), what == Spent::kPromotions ? 1 : 0, most);
+    std::vector<Time> times;
+    while (rows.step()) times.push_back(fromMillis(rows.number(0)));
+    return times;
+}
+
+std::vector<Digest> Records::changeSetsOf(std::int64_t project, std::int64_t sandbox) const {
+    auto rows = sql()(
+        "select r.change_set from change c join event e on e.seq = c.seq join revision r on r.change = c.id and "
+        "r.number = 1 where c.project = ? and json_extract(e.body, '$.sandbox') = ? order by c.id desc limit 20",
+        project, sandbox);
+    std::vector<Digest> sets;
+    while (rows.step()) sets.push_back(rows.digest(0));
+    return sets;
+}
+
+std::vector<Time> Records::failedTries(std::int64_t change, std::int64_t revision, const std::string& stage) const {
+    auto rows = sql()(
+        "select moved_at from promotion where change = ?1 and revision = ?2 and stage = ?3 and state = 'rejected' and "
+        "cause = 'failed' and id > (select coalesce(max(id), 0) from promotion where change = ?1 and stage = ?3 and "
+        "state = 'promoted') order by id desc limit 20",
+        change, revision, stage);
     std::vector<Time> times;
     while (rows.step()) times.push_back(fromMillis(rows.number(0)));
     return times;
@@ -446,6 +468,25 @@ std::vector<Digest> Records::outputs() const {
 }
 
 std::int64_t Records::newestEvent() const { return sql().number("select max(seq) from event").value_or(0); }
+
+Time Records::latestSince(std::int64_t seq) const {
+    // Between two steps of the clock, times only grow.
+    const auto last = sql().number("select at from event where seq > ? order by seq desc limit 1", seq);
+    const auto before = sql().number("select max(before) from clock_step where seq > ?", seq);
+    Time latest = Time::min();
+    if (last) latest = std::max(latest, fromMillis(*last));
+    if (before) latest = std::max(latest, fromMillis(*before));
+    return latest;
+}
+
+std::int64_t Records::openingEvent(std::int64_t promotion) const {
+    return sql()
+        .number(
+            "select seq from event where promotion = ? and seq >= (select c.seq from promotion p join change c "
+            "on c.id = p.change where p.id = ?) order by seq limit 1",
+            promotion, promotion)
+        .value_or(0);
+}
 
 StoreCounts Records::counts() const {
     // Every id is dense by construction, so the largest is the count; counting rows would read whole tables.

@@ -111,8 +111,17 @@ class Records {
     WatchRecords watches() const { return WatchRecords(*sql_); }
     StepRecords steps() const { return StepRecords(*sql_); }
 
+    /// Change sets as they were first handed in from that sandbox, newest first, twenty at most.
+    std::vector<Digest> changeSetsOf(std::int64_t project, std::int64_t sandbox) const;
+    /// When checks said no to that revision before it touched the stage, since it came in last; newest first, twenty at
+    /// most.
+    std::vector<Time> failedTries(std::int64_t change, std::int64_t revision, const std::string& stage) const;
     /// The number of the newest event; 0: there is none.
     std::int64_t newestEvent() const;
+    /// The latest time that any event after that one bears: a clock may have gone back since. Time::min(): none is.
+    Time latestSince(std::int64_t seq) const;
+    /// The number of the event that opened a promotion; 0: there is none. Reads the log from its change on.
+    std::int64_t openingEvent(std::int64_t promotion) const;
     StoreCounts counts() const;
     /// Every object that a row names, and the rules that were ever trusted. Objects named inside those objects are the
     /// caller's to follow.

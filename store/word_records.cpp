@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view kApprovalColumns =
     "select a.id, a.project, a.change, a.revision, a.stage, a.actor, a.rules, a.base, a.evidence, a.roles, a.given_at, "
-    "a.withdrawn, a.used_by, p.text from approval a left join payload p on p.seq = a.seq ";
+    "a.withdrawn, a.used_by, p.text, a.seq, json_extract(e.body, '$.boot'), json_extract(e.body, '$.\"uptime-ms\"') "
+    "from approval a left join payload p on p.seq = a.seq left join event e on e.seq = a.seq ";
 
 std::optional<std::string> reasonIn(const std::optional<std::string>& payload) {
     if (!payload) return std::nullopt;
@@ -49,6 +50,8 @@ Approval approvalFromRow(const Sql::Call& row) {
     approval.withdrawn = row.number(11) != 0;
     approval.usedBy = row.optionalNumber(12);
     approval.reason = reasonIn(row.optionalText(13));
+    approval.seq = row.number(14);
+    approval.given = {approval.at, row.optionalText(15).value_or(""), Milliseconds(row.optionalNumber(16).value_or(0))};
     return approval;
 }
 

@@ -46,6 +46,8 @@ std::int64_t WordWriter::approve(const Approval& approval) {
         .set("base", approval.base)
         .setIfPresent("evidence", approval.evidence)
         .set("roles", withCommas(approval.roles));
+    if (!approval.given.boot.empty())
+        draft.fields.set("boot", approval.given.boot).set("uptime-ms", approval.given.uptime.count());
     writer_.record(std::move(draft));
     return numbered.id;
 }

@@ -172,6 +172,14 @@ EngineProgress ClimbView::progress() {
     EngineProgress progress;
     progress.moved = [this](const Promotion& promotion, const std::string& reason) { moved(promotion, reason); };
     progress.waiting = [this](const StageReport& report, Time next) { waiting(report, next); };
+    progress.driving = [this](const Promotion& promotion, std::size_t number, std::size_t of) {
+        // A single one is seen by itself.
+        if (of < 2) return;
+        clear();
+        context_.progress.text(fmt::format("{} of {}: {} ({}) into {}", number, of, promotionHandle(promotion.id),
+                                           changeHandle(promotion.change), printable(promotion.stage)));
+        context_.progress.flush();
+    };
     progress.stepped = [this](const StepRecord& step) { stepped(step); };
     progress.checks.started = [this](const Check& check) { started(check.name); };
     progress.checks.finished = [this](const CheckReport& report) { finished(report); };

@@ -1,6 +1,7 @@
 #include "pipeline/cli/interrupt.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "plugins/host/terminal.h"
@@ -20,10 +21,22 @@ sigset_t signalsOf(std::initializer_list<int> numbers) {
     return set;
 }
 
+// Whoever started it with nohup wants it to outlive the terminal.
+bool isIgnored(int number) {
+    struct sigaction now {};
+    return ::sigaction(number, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_IGN;
+}
+
+sigset_t watchedSignals() {
+    sigset_t set = signalsOf({SIGINT, SIGTERM, kEnough});
+    if (!isIgnored(SIGHUP)) sigaddset(&set, SIGHUP);
+    return set;
+}
+
 }  // namespace
 
 Interrupt::Interrupt(std::string_view farewell) : farewell_(farewell) {
-    const sigset_t watched = signalsOf({SIGINT, SIGTERM, SIGHUP, kEnough});
+    const sigset_t watched = watchedSignals();
     pthread_sigmask(SIG_BLOCK, &watched, &before_);
     watcher_ = std::jthread([this] { watch(); });
 }
@@ -35,7 +48,7 @@ Interrupt::~Interrupt() {
 }
 
 void Interrupt::watch() {
-    const sigset_t watched = signalsOf({SIGINT, SIGTERM, SIGHUP, kEnough});
+    const sigset_t watched = watchedSignals();
     for (int number = 0; sigwait(&watched, &number) == 0 && number != kEnough;) {
         if (signal_ != 0) {
             restoreTerminal();

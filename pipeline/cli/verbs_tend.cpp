@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/counted.h"
 #include "pipeline/cli/envelope.h"
 #include "pipeline/cli/promote_words.h"
+#include "pipeline/cli/sandbox_words.h"
 #include "pipeline/cli/verbs.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -48,12 +51,13 @@ Result recover(Service& service, Context& context) {
     }
     ClimbView view(context, stagesUpTo(engine, ""));
     engine.tidyMarkers();
-    const auto all = engine.recover(view.progress(), interrupt.token());
+    auto all = engine.recover(view.progress(), interrupt.token());
+    std::ranges::move(engine.retryStuck(view.progress(), interrupt.token()), std::back_inserter(all));
     const auto expired = engine.expire();
     Result result;
     std::vector<StageReport> driven;
     try {
-        driven = engine.driveReady(view.progress(), interrupt.token());
+        driven = engine.driveReady(view.progress(), interrupt.token(), durationOption(context, "recover", "for"));
     } catch (const Error& e) {
         // What was recovered is told all the same.
         result.exit = faceOf(e.code()).exit;
@@ -76,7 +80,7 @@ Result recover(Service& service, Context& context) {
     for (const Recovered& one : all) {
         Json json = stageReportJson(one.report);
         const std::string_view was =
-            isFinal(one.before.state) ? "half-way out" : nameOf(kPromotionStates, one.before.state);
+            one.before.state == PromotionState::kPromoted ? "half-way out" : nameOf(kPromotionStates, one.before.state);
         json["was"] = was;
         result.data["recovered"].push_back(std::move(json));
         addWayOn(one.report, engine, result);
@@ -114,11 +118,24 @@ Result cancel(Service& service, Context& context) {
                                           nameOf(kPromotionStates, promotion.state))
                             : fmt::format("would stop {}, which is {}\n", promotionHandle(promotion.id),
                                           nameOf(kPromotionStates, promotion.state))};
-    const Promotion was = service.engine(context.host.directory()).cancel(promotion.id);
-    const bool ended = was.state == PromotionState::kWaiting;
-    return {.data = {{"promotion", promotionJson(*service.engine(context.host.directory()).find(promotion.id), "")}},
-            .text = ended ? fmt::format("cancelled {}\n", promotionHandle(promotion.id))
-                          : fmt::format("asked the process that drives {} to stop\n", promotionHandle(promotion.id))};
+    Engine& engine = service.engine(context.host.directory());
+    const bool waited = engine.cancel(promotion.id).state == PromotionState::kWaiting;
+    const Promotion now = *engine.find(promotion.id);
+    const std::string id = promotionHandle(now.id);
+    Result result{.data = {{"promotion", promotionJson(now, "")}}};
+    if (now.state == PromotionState::kPromoted) {
+        result.exit = Exit::kNotAllowed;
+        result.problem = Problem{.code = std::string(faceOf(ErrorCode::kNotAllowed).word),
+                                 .message = fmt::format("{} was promoted into {} before it could stop", id, now.stage),
+                                 .hint = "gradus rollback " + id};
+        return result;
+    }
+    if (waited || now.state == PromotionState::kCancelled)
+        result.text = fmt::format("cancelled {}\n", id);
+    else
+        result.text = fmt::format("asked the process that drives {} to stop: {} is {}\n", id, id,
+                                  nameOf(kPromotionStates, now.state));
+    return result;
 }
 
 AdoptWish adoptWishOf(Service& service, const Context& context) {
@@ -171,8 +188,13 @@ std::vector<Verb> tendVerbs(const OpenService& open) {
         {.words = "recover",
          .group = Group::kPromote,
          .summary = "end what a killed process left, go on with what is ready",
-         .examples = {{"gradus recover", "every target is wholly before or wholly after"}},
-         .options = {kDryRun},
+         .examples = {{"gradus recover", "every target is wholly before or wholly after"},
+                      {"gradus recover --for 10m", "of a long queue, as much as begins within ten minutes"}},
+         .options = {{.name = "for",
+                      .value = "DURATION",
+                      .doc = "begin nothing else of what waits after so long",
+                      .fallback = "all that is ready"},
+                     kDryRun},
          .handler = withService(open, recover)},
         {.words = "cancel",
          .group = Group::kPromote,

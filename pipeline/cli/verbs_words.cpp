@@ -6,6 +6,7 @@
 #include "pipeline/cli/climb_view.h"
 #include "pipeline/cli/promote_words.h"
 #include "pipeline/cli/verbs.h"
+#include "pipeline/engine/queue.h"
 #include "policies/language/duration.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -135,10 +136,29 @@ Result approve(Service& service, Context& context) {
     return result;
 }
 
+/// The same for a no, which ends what is on its way, too.
+std::string rejectedStage(Service& service, const Context& context, const Spoken& what) {
+    if (!what.stage)
+        for (const Promotion& promotion : service.status(context.host.directory()).unfinished)
+            if (promotion.change == what.change->id && !promotion.undoes && isUnderWay(promotion.state))
+                return promotion.stage;
+    return answeredStage(service, context, what);
+}
+
+std::string rejectedText(const Promotion& promotion) {
+    const std::string id = promotionHandle(promotion.id);
+    if (isFinal(promotion.state)) return fmt::format("{} is rejected\n", id);
+    if (promotion.checkpoint)
+        return fmt::format("{} is {} in {}: the process that drives it, or `gradus recover`, takes it back\n", id,
+                           nameOf(kPromotionStates, promotion.state), printable(promotion.stage));
+    return fmt::format("{} is {}: it ends as rejected, and touches nothing\n", id,
+                       nameOf(kPromotionStates, promotion.state));
+}
+
 Result reject(Service& service, Context& context) {
     const Spoken what = spoken(service, context, "CHANGE", "to");
     requireNewest(service, context, what);
-    const std::string stage = answeredStage(service, context, what);
+    const std::string stage = rejectedStage(service, context, what);
     Result result{.data = spokenJson(what)};
     result.data["stage"] = stage;
     result.text = said(context, fmt::format("{} says no to {} in {}", service.caller().name,
@@ -147,7 +167,7 @@ Result reject(Service& service, Context& context) {
     const auto ended = service.engine(context.host.directory()).reject(what.change->id, stage, reasonOf(context));
     if (!ended) return result;
     result.data["promotion"] = promotionJson(*ended, reasonOf(context));
-    result.text += fmt::format("{} is rejected\n", promotionHandle(ended->id));
+    result.text += rejectedText(*ended);
     return result;
 }
 

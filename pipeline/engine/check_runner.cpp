@@ -1,10 +1,7 @@
 #include "pipeline/engine/check_runner.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -15,6 +12,7 @@
 #include "pipeline/engine/check_schedule.h"
 #include "pipeline/engine/confinement.h"
 #include "plugins/host/host_command.h"
+#include "stages/changes/tree_stamp.h"
 #include "stages/sandbox/proofs.h"
 #include "store/model/canonical.h"
 #include "store/model/error.h"
@@ -26,6 +24,8 @@ namespace gradus {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr std::size_t kMostNamed = 3;
 
 /// The worst first.
 constexpr std::array kByWeight{Cause::kFailed, Cause::kCancelled, Cause::kTimedOut, Cause::kErrored};
@@ -47,30 +47,6 @@ std::vector<std::string> withVariables(std::vector<std::string> environment, con
     return environment;
 }
 
-bool isSince(const timespec& stamp, const timespec& since) {
-    return stamp.tv_sec != since.tv_sec ? stamp.tv_sec > since.tv_sec : stamp.tv_nsec >= since.tv_nsec;
-}
-
-/// Paths below that were touched since, for a person; of what went away, the directory it was in. Best effort.
-std::vector<std::string> touchedSince(const fs::path& root, const timespec& since, std::size_t most) {
-    std::vector<std::string> files;
-    std::vector<std::string> directories;
-    std::error_code failed;
-    fs::recursive_directory_iterator it(root, fs::directory_options::skip_permission_denied, failed);
-    for (; !failed && it != fs::recursive_directory_iterator() && files.size() < most; it.increment(failed)) {
-        if (it->path().filename() == ".git") {
-            it.disable_recursion_pending();
-            continue;
-        }
-        struct stat info {};
-        if (::lstat(it->path().c_str(), &info) != 0 || !isSince(info.st_ctim, since)) continue;
-        (S_ISDIR(info.st_mode) ? directories : files).push_back(it->path().lexically_relative(root).native());
-    }
-    if (!files.empty()) return files;
-    if (directories.size() > most) directories.resize(most);
-    return directories;
-}
-
 /// One round of a stage's checks.
 class Round {
   public:
@@ -86,8 +62,8 @@ class Round {
     Round(const CheckRunner::Surroundings& around, const Subject& subject, CheckWhen when)
         : around_(around), subject_(subject), schedule_(subject.pipeline, subject.stage, when) {
         if (subject.tree != nullptr) left_ = subject.tree->atMost;
-        // As coarse as the clock that stamps files.
-        ::clock_gettime(CLOCK_REALTIME_COARSE, &began_);
+        if (subject.tree != nullptr && subject.tree->now && subject.tree->base == nullptr)
+            stamp_.emplace(subject.tree->directory);
     }
 
     std::vector<CheckReport> run(std::size_t atOnce) {
@@ -99,6 +75,9 @@ class Round {
                 others.emplace_back([this] { work(); });
             work();
         }
+        if (stamp_)
+            for (const auto ignored = stamp_->movedIgnored(kMostNamed); auto& [name, report] : reports_)
+                report.ignoredMoved = ignored;
         return inOrder();
     }
 
@@ -358,6 +337,7 @@ class Round {
         // What is built is of every file below, not only of those that the change touches.
         if (source_ && builds(check) && subject_.tree->source() != *source_) return true;
         if (!subject_.tree->now) return false;
+        if (stamp_ && !(moved_ = stamp_->moved(kMostNamed)).empty()) return true;
         return subject_.tree->now() != subject_.tree->was;
     }
 
@@ -368,10 +348,10 @@ class Round {
         return answer;
     }
 
-    CheckAnswer voided(CheckAnswer answer) const {
-        constexpr std::size_t kMostNamed = 3;
+    CheckAnswer voided(CheckAnswer answer) {
+        const std::lock_guard guard(looking_);
         std::string names;
-        for (const std::string& path : touchedSince(subject_.tree->directory, began_, kMostNamed))
+        for (const std::string& path : moved_)
             names += fmt::format("{}'{}'", names.empty() ? "" : ", ", printable(path));
         answer.verdict = Cause::kErrored;
         answer.reason = fmt::format("{} moved while it looked, so its answer is about no tree that is there",
@@ -409,7 +389,8 @@ class Round {
     const CheckRunner::Surroundings& around_;
     const Subject& subject_;
     CheckSchedule schedule_;
-    timespec began_{};
+    std::optional<TreeStamp> stamp_;  ///< of what lies below, where that may move
+    std::vector<std::string> moved_;  ///< what was not still, at the last look
     std::mutex mutex_;
     Limits left_;  ///< of what they may take: of processor time, all of them together
     std::map<std::string, CheckReport> reports_;

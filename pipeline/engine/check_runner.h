@@ -37,7 +37,8 @@ struct TreeUnderTest {
     Evidence evidence;
     /// A digest of what must stand still below, as it is now: asked after every check, as asking may mean to look at
     /// every file. Where it is not `was`, the tree that was looked at is nobody's any more, and the verdict is void.
-    /// Absent: what lies below never changes.
+    /// Absent: what lies below never changes. Where it may, inode and change time of every file and directory that git
+    /// does not ignore are compared as well: an edit that is gone again when the check ends was there all the same.
     std::function<Digest()> now;
     Digest was;  ///< as it was just before the first check
     /// The answer that was given to the same question before, where one may count. Absent: every check is run.
@@ -61,6 +62,8 @@ struct CheckReport {
     std::optional<Digest> log;  ///< answer.log, as an object
     int attempts = 1;
     bool moved = false;  ///< errored, because the tree below moved meanwhile: check again on what is there now
+    /// Some of what git ignores, and was written while the checks ran: no part of the tree, and seen by them.
+    std::vector<std::string> ignoredMoved = {};
     std::optional<Digest> asked = {};
     Digest definition = {};
     std::optional<EarlierProof> reused = {};   ///< it was not run: this is its answer

@@ -129,6 +129,8 @@ void Drive::walk(Writer& writer, ActorId actor, const std::vector<Step>& steps) 
     const auto promoter = promoter_ ? std::optional(writer.actor(*promoter_)) : std::nullopt;
     for (const Step& step : steps) {
         if (entering_ && step.to == State::kChecking) keepTurn(writer);
+        // In the transaction that moves it: a rejection comes before it, and is heeded, or after it, and sees it.
+        if ((step.to == State::kApplying || step.to == State::kPromoted) && rejection(writer)) throw Rejected();
         writer.movePromotion({.promotion = report_.promotion.id,
                               .from = from,
                               .to = step.to,
@@ -209,6 +211,7 @@ bool Drive::resume(std::int64_t change) {
 }
 
 StageReport Drive::enter(std::int64_t change) {
+    begun_ = parts_.store.records().newestEvent();
     const bool waitedBefore = resume(change);
     try {
         return climbUp(change);
@@ -222,6 +225,7 @@ StageReport Drive::enter(std::int64_t change) {
 }
 
 std::optional<StageReport> Drive::goOnWaiting(std::int64_t change) {
+    begun_ = parts_.store.records().newestEvent();
     if (!resume(change)) return std::nullopt;
     return climbUp(change);
 }

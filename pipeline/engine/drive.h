@@ -88,6 +88,8 @@ class Drive {
 
   private:
     using State = PromotionState;
+    /// A person rejected it before the transaction that would have moved it.
+    struct Rejected {};
     struct Step {
         State to;
         Cause cause = Cause::kProceeded;
@@ -165,6 +167,11 @@ class Drive {
     Next climb(const Footing& footing);
     std::function<Digest()> standstill(const Footing& footing);
     TreeUnderTest underTest(const Footing& footing);
+    /// Puts the checks onto a copy of the project as it is now. False: that is not what `footing` says any more.
+    bool freeze(TreeUnderTest& tree, const Footing& footing);
+    void tellIgnored();
+    /// What the after checks say of what the stage shows now, before anything is switched.
+    void lookBeforeSwitch();
     Next check(const Footing& footing);
     Next rejectUnlessPassed(Cause verdict);
     /// A commit that records the before checks with it.
@@ -186,6 +193,7 @@ class Drive {
     /// Nothing can be taken back: it stays as it is, and a person has to look.
     void standStill(Cause cause, const std::string& reason, const std::string& why);
     /// Everything in reverse: steps after the switch, the switch, steps before it.
+    RollbackOutcome rollBackPatiently(const Checkpoint& checkpoint);
     RollbackOutcome restore(StepRunner& steps, const Checkpoint& checkpoint);
     /// Throws Error(kNotAllowed) for a way back that nobody may take without a word.
     void hear(StepRunner& steps, const Promotion& promotion, const UndoWish& wish);
@@ -201,13 +209,21 @@ class Drive {
     Next lockTarget(const Footing& footing);
     /// The end that it comes to because of what others did since it was opened.
     std::optional<Step> overtaken(const Footing& footing) const;
+    /// What a person said who rejected the change in this stage since it was opened.
+    std::optional<std::string> rejection(const Records& records) const;
+    /// Why it goes no further although nothing went wrong: it was asked to stop, or a person rejected it.
+    std::optional<StepTrouble> stopped() const;
+    /// The commit that makes it promoted, or the way back where it was rejected meanwhile.
+    void conclude(const Checkpoint& checkpoint, const std::vector<Step>& steps, const Beside& beside);
+    Next endStopped();
     /// The promotion by which another process brought it in since this one was begun.
     std::optional<Promotion> broughtIn(std::int64_t change) const;
     Next apply(const Footing& footing);
+    Next enterTarget(const Footing& footing);
     void verify(const Checkpoint& checkpoint);
     void soak(const Checkpoint& checkpoint);
     bool takeBackIfDeparted(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports);
-    void finish(const std::vector<CheckReport>& checks);
+    void finish(const Checkpoint& checkpoint, const std::vector<CheckReport>& checks);
     bool takesTarget() const { return !target_->identity().marker.empty(); }
     std::vector<CheckReport> lookAfter() { return lookAfter(stage_.checks); }
     std::vector<CheckReport> lookAfter(const std::vector<std::string>& names);
@@ -251,6 +267,9 @@ class Drive {
     std::optional<CheckedFact> checked_;
     std::vector<CheckReport> unrecorded_;  ///< before checks that the next commit records
     int rounds_ = 0;
+    std::string unwell_;                  ///< what the after checks said no to before the switch; empty: nothing
+    bool freezes_ = false;                ///< a check saw a tree that moved: the next ones see a copy
+    std::unique_ptr<PinnedBase> frozen_;  ///< while they do
     std::vector<OverrideWish>* wishes_ = nullptr;
     bool asksAll_ = false;
     bool insists_ = false;            ///< a person wants it back, although something of it stays

@@ -47,9 +47,9 @@ void Drive::verify(const Checkpoint& checkpoint) {
     const Step verifying{.to = State::kVerifying, .tree = tree ? tree : report_.promotion.tree};
     // Without anything to wait for, the steps that touch nothing share one commit.
     if (!looks && stage_.settings.duration("soak") == Milliseconds(0)) {
-        commit({verifying, {.to = State::kSoaking}, {.to = State::kPromoted, .cause = Cause::kPassed}},
-               {.watch = monitorFrom()});
-        return;
+        return conclude(checkpoint,
+                        {verifying, {.to = State::kSoaking}, {.to = State::kPromoted, .cause = Cause::kPassed}},
+                        {.watch = monitorFrom()});
     }
     commit({verifying});
     judgeAfter(checkpoint, lookAfter());
@@ -57,13 +57,11 @@ void Drive::verify(const Checkpoint& checkpoint) {
 
 void Drive::judgeAfter(const Checkpoint& checkpoint, const std::vector<CheckReport>& reports) {
     report_.after.insert(report_.after.end(), reports.begin(), reports.end());
-    const Cause verdict = cancel_.stop_requested() ? Cause::kCancelled : verdictOf(reports);
-    if (verdict != Cause::kPassed) {
-        const std::string reason = verdict == Cause::kCancelled ? "stopped" : failuresOf(reports);
-        return takeBack(checkpoint, verdict, reason, reports);
-    }
+    if (const auto stop = stopped()) return takeBack(checkpoint, stop->cause, stop->reason, reports);
+    if (const Cause verdict = verdictOf(reports); verdict != Cause::kPassed)
+        return takeBack(checkpoint, verdict, failuresOf(reports), reports);
     if (takeBackIfDeparted(checkpoint, reports)) return;
-    if (stage_.settings.duration("soak") == Milliseconds(0)) return finish(reports);
+    if (stage_.settings.duration("soak") == Milliseconds(0)) return finish(checkpoint, reports);
     if (report_.promotion.state == State::kVerifying)
         commit({{.to = State::kSoaking, .cause = Cause::kPassed}},
                {.checks = reports, .phase = CheckPhase::kAfter, .watch = watchFrom(WatchPhase::kSoak)});
@@ -79,11 +77,19 @@ bool Drive::takeBackIfDeparted(const Checkpoint& checkpoint, const std::vector<C
     return true;
 }
 
-void Drive::finish(const std::vector<CheckReport>& checks) {
+void Drive::conclude(const Checkpoint& checkpoint, const std::vector<Step>& steps, const Beside& beside) {
+    try {
+        commit(steps, beside);
+    } catch (const Rejected&) {
+        takeBack(checkpoint, Cause::kCancelled, rejection(parts_.store.records()).value_or(""), beside.checks);
+    }
+}
+
+void Drive::finish(const Checkpoint& checkpoint, const std::vector<CheckReport>& checks) {
     std::vector<Step> steps;
     if (report_.promotion.state == State::kVerifying) steps.push_back({.to = State::kSoaking, .cause = Cause::kPassed});
     steps.push_back({.to = State::kPromoted, .cause = Cause::kPassed});
-    commit(steps, {.checks = checks, .phase = CheckPhase::kAfter, .watch = monitorFrom()});
+    conclude(checkpoint, steps, {.checks = checks, .phase = CheckPhase::kAfter, .watch = monitorFrom()});
 }
 
 // What runs now is looked at again, cancelled or not: the answers are for people, there is no way further back.
@@ -98,6 +104,20 @@ std::vector<CheckReport> Drive::lookAtRestored() {
     auto reports = lookAfter();
     std::swap(never, cancel_);
     return reports;
+}
+
+// A service that was down before says little about the change that came last.
+void Drive::lookBeforeSwitch() {
+    std::vector<CheckReport> reports;
+    try {
+        if (!target_->shown()) return;
+        reports = lookAfter();
+    } catch (const Error&) {
+        return;  // what cannot be looked at says nothing, and is no reason not to go on
+    }
+    if (reports.empty() || verdictOf(reports) == Cause::kPassed || cancel_.stop_requested()) return;
+    unwell_ = failuresOf(reports);
+    report_.notes.push_back(fmt::format("{} was unhealthy before the switch: {}", stage_.name, unwell_));
 }
 
 void Drive::rollBack(const Checkpoint& checkpoint, Cause cause, const std::string& reason) {
@@ -127,10 +147,18 @@ void Drive::settleRollback(const RollbackOutcome& outcome) {
     if (!isRestored(outcome)) return commit({stuckBy(outcome)});
     const auto again = lookAtRestored();
     const bool attention = !outcome.kept.empty() || verdictOf(again) != Cause::kPassed;
-    const std::string reason = restoredText(why, outcome, again);
+    // As unhealthy as before and with it: the change is not to blame.
+    const bool isSurroundings = !unwell_.empty() && !again.empty() && verdictOf(again) != Cause::kPassed;
+    const std::string blame =
+        isSurroundings ? fmt::format(
+                             "{}; {} failed before the switch, too, so the surroundings fail and the change is "
+                             "not held",
+                             why, stage_.name)
+                       : why;
+    const std::string reason = restoredText(blame, outcome, again);
     std::vector<Hold> holds;
     // I20: automation does not try again what failed here.
-    if (cause == Cause::kFailed) holds.push_back(holdAfter(report_.promotion.id, why));
+    if (cause == Cause::kFailed && !isSurroundings) holds.push_back(holdAfter(report_.promotion.id, why));
     if (auto hold = holdOfKept(outcome)) holds.push_back(std::move(*hold));
     commit({{.to = State::kRolledBack,
              .cause = cause,
@@ -240,6 +268,7 @@ std::optional<StageReport> Drive::recover(const Promotion& promotion) {
     if (!seize(promotion.id)) return std::nullopt;
     report_.promotion = *parts_.store.records().promotion(promotion.id);
     if (isFinal(report_.promotion.state)) return report_;
+    begun_ = parts_.store.records().openingEvent(promotion.id);
     requireTargetOf(report_.promotion, *target_);
     if (report_.promotion.target) seizeTarget();
     goOn(report_.promotion);

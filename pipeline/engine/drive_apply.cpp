@@ -141,20 +141,40 @@ std::optional<Promotion> Drive::broughtIn(std::int64_t change) const {
 
 // While it was checked the world went on.
 std::optional<Drive::Step> Drive::overtaken(const Footing& footing) const {
-    const Records& records = parts_.store.records();
-    for (const Hold& hold : records.words().holds(project_.id))
-        if (hold.onlyMachines && !hold.promotion && hold.change == footing.change.id && hold.stage == stage_.name &&
-            hold.seq > begun_)
-            return Step{.to = State::kRejected,
-                        .cause = Cause::kCancelled,
-                        .reason = fmt::format("{} said no{}", records.actor(hold.by).value_or(Actor{}).name,
-                                              hold.reason && !hold.reason->empty() ? ": " + *hold.reason : "")};
+    if (auto no = rejection(parts_.store.records()))
+        return Step{.to = State::kRejected, .cause = Cause::kCancelled, .reason = std::move(*no)};
     if (const auto there = broughtIn(footing.change.id))
         return Step{.to = State::kSuperseded, .reason = promotionHandle(there->id) + " brought it in"};
     return std::nullopt;
 }
 
+std::optional<std::string> Drive::rejection(const Records& records) const {
+    // What is taken out is not wanted in anyway.
+    if (report_.promotion.undoes) return std::nullopt;
+    for (const Hold& hold : records.words().holds(project_.id))
+        if (hold.onlyMachines && !hold.promotion && hold.change == report_.promotion.change &&
+            hold.stage == stage_.name && hold.seq > begun_)
+            return fmt::format("{} said no{}", records.actor(hold.by).value_or(Actor{}).name,
+                               hold.reason && !hold.reason->empty() ? ": " + *hold.reason : "");
+    return std::nullopt;
+}
+
+std::optional<StepTrouble> Drive::stopped() const {
+    if (auto no = rejection(parts_.store.records())) return StepTrouble{Cause::kCancelled, std::move(*no)};
+    if (cancel_.stop_requested()) return StepTrouble{Cause::kCancelled, "stopped"};
+    return std::nullopt;
+}
+
 Drive::Next Drive::apply(const Footing& footing) {
+    try {
+        return enterTarget(footing);
+    } catch (const Rejected&) {
+        if (takesTarget()) tidyIfPossible();
+        return endStopped();
+    }
+}
+
+Drive::Next Drive::enterTarget(const Footing& footing) {
     if (areOutdated(project_, parts_.store.records()))
         return park(footing, {"the rules in force are others than when it began; promote it again"});
     if (const auto end = overtaken(footing)) return this->end({{.to = State::kWaiting}, *end});
@@ -163,6 +183,7 @@ Drive::Next Drive::apply(const Footing& footing) {
         return end(
             {{.to = State::kWaiting}, {.to = State::kSuperseded, .reason = report_.gates->at(Gate::kQueue).reason}});
     if (report_.gates->step != NextStep::kApply) return park(footing, closedGates(*report_.gates));
+    if (cancel_.stop_requested()) return endStopped();
     const std::vector<Approval> used = approvalsUsed(footing);
     if (!takesTarget())
         return end({{.to = State::kApplying, .cause = Cause::kPassed},
@@ -175,6 +196,7 @@ Drive::Next Drive::apply(const Footing& footing) {
     if (!report_.conflicts.empty()) return endRefused(footing);
     warnOfHazards(footing);
     tidyTarget();
+    lookBeforeSwitch();
     const Checkpoint checkpoint = target_->checkpoint(change);
     const PromotionIntent intent{
         target_->identity().canonical,
@@ -216,16 +238,21 @@ void Drive::act(const Checkpoint& checkpoint) {
     StepRunner steps = stepsFor(report_.promotion, checkpoint);
     if (const auto trouble = steps.run(StepWhen::kBeforeSwitch, cancel_)) return leaveApplying(checkpoint, *trouble);
     // Nor is the switch stopped half-way then.
-    if (steps.irreversible() != nullptr) target_ = parts_.driver(stage_, {});
+    const bool mayStop = steps.irreversible() == nullptr;
+    if (!mayStop) target_ = parts_.driver(stage_, {});
+    if (const auto stop = mayStop ? stopped() : std::nullopt) return rollBack(checkpoint, stop->cause, stop->reason);
     ApplyOutcome outcome;
     try {
         outcome = target_->apply(checkpoint);
     } catch (const Error& e) {
         return rollBack(checkpoint, Cause::kErrored, e.what());
     }
+    // A command that was stopped says nothing about the change.
+    const auto stop = mayStop && !outcome.applied ? stopped() : std::nullopt;
     report_.notes.insert(report_.notes.end(), outcome.notes.begin(), outcome.notes.end());
     report_.conflicts = outcome.conflicts;
     if (outcome.applied) return finishApplying(checkpoint);
+    if (stop) return rollBack(checkpoint, stop->cause, stop->reason);
     if (!outcome.failure.empty()) return rollBack(checkpoint, Cause::kFailed, outcome.failure);
     rollBack(checkpoint, Cause::kErrored, conflictText(outcome.conflicts));
 }

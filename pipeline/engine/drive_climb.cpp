@@ -1,11 +1,17 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
+#include "pipeline/engine/built.h"
 #include "pipeline/engine/check_question.h"
 #include "pipeline/engine/checked_evidence.h"
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/ground.h"
+#include "stages/changes/output_patterns.h"
+#include "stages/changes/source_tree.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
+#include "store/model/utf8.h"
 
 namespace gradus {
 
@@ -64,7 +70,6 @@ std::string conflictText(const std::vector<Conflict>& conflicts) {
 StageReport Drive::climbUp(std::int64_t change) {
     entering_ = true;
     for (const Promotion& earlier : parts_.store.records().promotionsOf(change)) known_ = earlier.id;
-    begun_ = parts_.store.records().newestEvent();
     if (isClosed(change)) return report_;
     for (rounds_ = 0; rounds_ < kMostRounds; ++rounds_) {
         checked_.reset();
@@ -167,6 +172,8 @@ Drive::Next Drive::endRefused(const Footing& footing) {
 }
 
 Drive::Next Drive::park(const Footing& footing, const Closed& why) {
+    if (const auto no = rejection(parts_.store.records()))
+        return end({{.to = State::kRejected, .cause = Cause::kCancelled, .reason = *no}});
     Step waiting = waitingFor(why, footing.base());
     if (checked_) waiting.evidence = checked_->evidence;
     return end({waiting});
@@ -205,13 +212,56 @@ TreeUnderTest Drive::underTest(const Footing& footing) {
     return tree;
 }
 
+// Checks that saw a tree which moved have said nothing. Over a copy they do, however restless people are.
+bool Drive::freeze(TreeUnderTest& tree, const Footing& footing) {
+    Digest base;
+    Digest source;
+    const auto look = [&] {
+        base = footing.held ? heldNow().value_or(HeldTree{}).digest : seedOf(footing.change).digest;
+        source = tree.source();
+        return base;
+    };
+    frozen_ = parts_.freeze(look);
+    // Too large to be copied: it is looked at as it is, and whether it moves.
+    if (!frozen_) return true;
+    if (base != footing.base()) return false;
+    tree.base = &frozen_->base();
+    tree.now = {};
+    tree.source = [source] { return source; };
+    tree.leftOver = [this, &footing](const std::vector<std::string>& patterns) {
+        return leftOvers(frozen_->base().directory, OutputPatterns(patterns), sourceOf(footing));
+    };
+    return true;
+}
+
+void Drive::tellIgnored() {
+    std::vector<std::string> names;
+    for (const CheckReport& report : report_.before) names = report.ignoredMoved;
+    if (frozen_)
+        if (auto moved = frozen_->moved()) names = {std::move(*moved)};
+    if (names.empty()) return;
+    for (std::string& name : names) name = fmt::format("'{}'", printable(name));
+    report_.notes.push_back(
+        fmt::format("git ignores {}, which changed while the checks of {} ran: they may have seen it, "
+                    "and it is no part of what they proved",
+                    fmt::join(names, ", "), stage_.name));
+}
+
 Drive::Next Drive::check(const Footing& footing) {
     enterChecking(footing);
     if (report_.promotion.state != State::kChecking) return Next::kEnd;
-    report_.before = parts_.before(stage_, underTest(footing), progress_.checks, cancel_);
+    TreeUnderTest tree = underTest(footing);
+    if (freezes_ && isLive(footing) && parts_.freeze && !freeze(tree, footing)) {
+        park(footing, {"the tree moved before it was checked"});
+        return Next::kAgain;
+    }
+    report_.before = parts_.before(stage_, tree, progress_.checks, cancel_);
     unrecorded_ = report_.before;
+    tellIgnored();
+    frozen_.reset();
     if (cancel_.stop_requested()) return rejectUnlessPassed(Cause::kCancelled);
     if (std::any_of(unrecorded_.begin(), unrecorded_.end(), [](const CheckReport& report) { return report.moved; })) {
+        freezes_ = true;
         park(footing, {"the tree moved while it was checked"});
         return Next::kAgain;
     }
@@ -222,12 +272,18 @@ Drive::Next Drive::check(const Footing& footing) {
 
 Drive::Next Drive::rejectUnlessPassed(Cause verdict) {
     if (verdict == Cause::kPassed) return Next::kOn;
-    // Whoever drives another's promotion stops driving it, and that is all.
-    if (verdict == Cause::kCancelled && promoter_ && *promoter_ != parts_.actor)
-        return end({{.to = State::kWaiting, .reason = fmt::format("{} stopped driving it", parts_.actor.name)}});
-    if (verdict == Cause::kCancelled)
-        return end({{.to = State::kWaiting}, {.to = State::kCancelled, .cause = verdict, .reason = "stopped"}});
+    if (verdict == Cause::kCancelled) return endStopped();
     return end({{.to = State::kRejected, .cause = verdict, .reason = failuresOf(report_.before)}});
+}
+
+// Nothing real is touched yet.
+Drive::Next Drive::endStopped() {
+    if (const auto no = rejection(parts_.store.records()))
+        return end({{.to = State::kRejected, .cause = Cause::kCancelled, .reason = *no}});
+    // Whoever drives another's promotion stops driving it, and that is all.
+    if (promoter_ && *promoter_ != parts_.actor)
+        return end({{.to = State::kWaiting, .reason = fmt::format("{} stopped driving it", parts_.actor.name)}});
+    return end({{.to = State::kWaiting}, {.to = State::kCancelled, .cause = Cause::kCancelled, .reason = "stopped"}});
 }
 
 Drive::Next Drive::end(const std::vector<Step>& steps, const std::vector<Approval>& used) {

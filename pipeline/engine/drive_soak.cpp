@@ -85,7 +85,7 @@ void Drive::soak(const Checkpoint& checkpoint) {
         // The last look is at the end, whatever is due.
         if (elapsed(watch.looked, began) >= whole - watch.counted) names = watcher.all();
         const auto reports = names.empty() ? std::vector<CheckReport>{} : lookAfter(names);
-        if (cancel_.stop_requested() || verdictOf(reports) != Cause::kPassed) return judgeAfter(checkpoint, reports);
+        if (stopped() || verdictOf(reports) != Cause::kPassed) return judgeAfter(checkpoint, reports);
         watch.looked = parts_.clock.moment();
         const Watcher::Time time = watcher.ran(names, began, watch.looked);
         watch.counted += time.counted;
@@ -96,7 +96,7 @@ void Drive::soak(const Checkpoint& checkpoint) {
         unrecorded = Milliseconds(0);
         commit({}, {.watch = watch});
     }
-    if (!takeBackIfDeparted(checkpoint, {})) finish({});
+    if (!takeBackIfDeparted(checkpoint, {})) finish(checkpoint, {});
 }
 
 Hold Drive::holdAfter(std::int64_t promotion, const std::string& why) const {

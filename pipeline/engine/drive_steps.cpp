@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "pipeline/engine/command_mark.h"
 #include "pipeline/engine/drive.h"
@@ -8,6 +9,12 @@
 #include "store/model/handle.h"
 
 namespace gradus {
+
+namespace {
+
+constexpr std::array kBetweenWaysBack{Milliseconds(50), Milliseconds(250), Milliseconds(1000)};
+
+}  // namespace
 
 StepRunner Drive::stepsFor(const Promotion& promotion, const Checkpoint& checkpoint) {
     StepSubject subject;
@@ -30,6 +37,8 @@ StepRunner Drive::stepsFor(const Promotion& promotion, const Checkpoint& checkpo
 void Drive::finishApplying(const Checkpoint& checkpoint) {
     if (const auto trouble = stepsFor(report_.promotion, checkpoint).run(StepWhen::kAfterSwitch, cancel_))
         return leaveApplying(checkpoint, *trouble);
+    // Past the switch, which is never stopped half-way.
+    if (const auto stop = stopped()) return leaveApplying(checkpoint, *stop);
     verify(checkpoint);
 }
 
@@ -72,6 +81,22 @@ void Drive::standStill(Cause cause, const std::string& reason, const std::string
         if (plan.irreversible) report_.irreversible.insert(plan.name);
 }
 
+// A disk that is full or fails for a moment, or too many open files, must not leave a target half-way back.
+RollbackOutcome Drive::rollBackPatiently(const Checkpoint& checkpoint) {
+    for (auto pause = kBetweenWaysBack.begin();; ++pause) {
+        RollbackOutcome outcome;
+        try {
+            outcome = target_->rollback(checkpoint);
+        } catch (const Error& e) {
+            outcome.problems.emplace_back(e.what());
+            outcome.isWorthAnother = e.code() == ErrorCode::kInfrastructure || e.code() == ErrorCode::kBusy;
+        }
+        if (!outcome.isWorthAnother || pause == kBetweenWaysBack.end()) return outcome;
+        parts_.sleep(*pause, {});
+        parts_.store.makeRoom();
+    }
+}
+
 // Where an undo fails, what came before it is left alone: half a way back is no place to be.
 RollbackOutcome Drive::restore(StepRunner& steps, const Checkpoint& checkpoint) {
     parts_.store.makeRoom();
@@ -80,11 +105,7 @@ RollbackOutcome Drive::restore(StepRunner& steps, const Checkpoint& checkpoint) 
         outcome.problems.push_back(trouble->reason);
         return outcome;
     }
-    try {
-        outcome = target_->rollback(checkpoint);
-    } catch (const Error& e) {
-        outcome.problems.emplace_back(e.what());
-    }
+    outcome = rollBackPatiently(checkpoint);
     if (!outcome.complete || !outcome.problems.empty()) return outcome;
     if (const auto trouble = steps.undo(StepWhen::kBeforeSwitch)) {
         outcome.complete = false;

@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "pipeline/engine/by_hand.h"
 #include "pipeline/engine/drive.h"
@@ -34,6 +36,9 @@ const Stage& stageNamed(const EngineProject& project, const std::string& name) {
 namespace {
 
 using State = PromotionState;
+
+constexpr std::chrono::seconds kPatienceWithCancelled{10};
+constexpr Milliseconds kBetweenGlances{20};
 
 Promotion promotionOf(const Records& records, std::int64_t id) {
     if (const auto promotion = records.promotion(id)) return *promotion;
@@ -173,6 +178,7 @@ StageReport Engine::faultIn(std::int64_t change, const std::string& stage, std::
 Climb Engine::promote(std::int64_t change, const std::string& to, const EngineProgress& progress,
                       const std::stop_token& cancel, PromoteWish wish) {
     stageNamed(project_, to);
+    requireNewestState(project_, parts_);
     wish.goal = to;
     Milliseconds patience = wish.patience.value_or(Milliseconds(0));
     std::vector<StageReport> others;
@@ -275,6 +281,7 @@ StageReport Engine::rollBack(std::int64_t id, const EngineProgress& progress, co
                              const UndoWish& wish) {
     const Promotion promotion = promotionOf(parts_.store.records(), id);
     const Stage& stage = stageNamed(project_, promotion.stage);
+    requireNewestState(project_, parts_);
     requireTakeable(promotion, wish);
     StageReport report = rollBackOne(promotion, progress, cancel, wish);
     if (report.isOut()) takeOutRest(project_, parts_, stage, promotion, std::nullopt, wish, progress, report);
@@ -300,6 +307,8 @@ StageReport Engine::freeStage(const Promotion& stuck, const EngineProgress& prog
 
 std::vector<Recovered> Engine::recover(const EngineProgress& progress, const std::stop_token& cancel) {
     std::vector<Recovered> all;
+    // What an old copy of the state knows as half-way was brought to its end since.
+    if (!parts_.store.records().atWork(project_.id).empty()) requireNewestState(project_, parts_);
     for (const Promotion& promotion : parts_.store.records().atWork(project_.id)) {
         try {
             if (auto report = recoverOne(promotion, progress, cancel)) all.push_back({promotion, std::move(*report)});
@@ -331,6 +340,22 @@ void Engine::tidyMarkers() {
     }
 }
 
+std::vector<Recovered> Engine::retryStuck(const EngineProgress& progress, const std::stop_token& cancel) {
+    std::vector<Recovered> all;
+    for (const Stage& stage : project_.pipeline.stages) {
+        const auto stuck = parts_.store.records().stageState(project_.id, stage.name).stuck;
+        if (!stuck || cancel.stop_requested()) continue;
+        const Promotion promotion = promotionOf(parts_.store.records(), *stuck);
+        try {
+            requireTakeable(promotion);
+            all.push_back({promotion, rollBack(promotion.id, progress, cancel)});
+        } catch (const Error&) {
+            continue;  // it stays as it is; whoever asks is told why, and the way out
+        }
+    }
+    return all;
+}
+
 std::optional<StageReport> Engine::recoverOne(const Promotion& promotion, const EngineProgress& progress,
                                               const std::stop_token& cancel) {
     const Stage* stage = project_.pipeline.findStage(promotion.stage);
@@ -350,6 +375,16 @@ std::size_t needRecovery(const Records& records, const StateDirectory& state, co
     return count + records.leftBelow(project.id).size();
 }
 
+// Whether it still could stop is told by how it ended.
+void Engine::awaitEnd(std::int64_t promotion) const {
+    const auto until = std::chrono::steady_clock::now() + kPatienceWithCancelled;
+    while (std::chrono::steady_clock::now() < until) {
+        const Promotion now = *find(promotion);
+        if (isFinal(now.state) || isParked(now)) return;
+        std::this_thread::sleep_for(kBetweenGlances);
+    }
+}
+
 Promotion Engine::cancel(std::int64_t id) {
     Promotion promotion = promotionOf(parts_.store.records(), id);
     if (isFinal(promotion.state))
@@ -359,7 +394,10 @@ Promotion Engine::cancel(std::int64_t id) {
     if (!lock) {
         // Whoever drives it takes an interrupt for a cancellation, and cleans up as it goes.
         const auto driver = SandboxLock::holder(drivingLock(parts_.state, id));
-        if (driver && ::kill(*driver, SIGINT) == 0) return promotion;
+        if (driver && ::kill(*driver, SIGINT) == 0) {
+            awaitEnd(id);
+            return promotion;
+        }
         throw Error(ErrorCode::kBusy, "{} is driven by a process that cannot be reached", promotionHandle(id))
             .hint("stop that process");
     }
@@ -408,6 +446,7 @@ std::optional<HeldTree> Engine::takeForHeld(const Stage& stage, StageDriver& dri
 
 Adopted Engine::adopt(const std::string& name, const AdoptWish& wish, bool onlyTry) {
     const Stage& stage = stageNamed(project_, name);
+    requireNewestState(project_, parts_);
     requireMayAdopt(name, wish);
     const StageState seen = parts_.store.records().stageState(project_.id, name);
     requireStill(parts_.store.records(), project_.id, name, seen);

@@ -17,6 +17,7 @@
 #include "policies/language/pipeline.h"
 #include "stages/changes/merge.h"
 #include "stages/drivers/driver.h"
+#include "stages/sandbox/pinned_base.h"
 #include "store/model/error.h"
 #include "store/model/promotion.h"
 #include "store/model/step.h"
@@ -60,6 +61,9 @@ struct EngineProgress {
         [](const std::string&, std::chrono::nanoseconds) {};
     /// It waits for what opens by itself, and looks again then.
     std::function<void(const StageReport&, Time next)> waiting = [](const StageReport&, Time) {};
+    /// The next of those that waited in the queues is taken up: the so many-th of so many.
+    std::function<void(const Promotion&, std::size_t number, std::size_t of)> driving = [](const Promotion&,
+                                                                                           std::size_t, std::size_t) {};
     /// A step began or ended.
     std::function<void(const StepRecord&)> stepped = [](const StepRecord&) {};
     CheckProgress checks;
@@ -89,6 +93,8 @@ struct EngineParts {
     /// Runs a command of the trusted rules on the host: a step.
     std::function<HostOutcome(const HostCommand&)> run = [](const HostCommand& command) { return runOnHost(command); };
     std::vector<std::string> environment = {};  ///< NAME=value: what such a command starts from
+    /// A copy of the project that stands still; `look` as for Sandboxes::pin(). Absent, or nothing: too large for that.
+    std::function<std::unique_ptr<PinnedBase>(std::function<Digest()> look)> freeze = {};
 };
 
 /// What one promotion came to.
@@ -264,7 +270,9 @@ class Engine {
     /// Takes back what the caller said for it, as far as nobody acted on it. Throws Error(kNotFound) if there is
     /// nothing.
     std::size_t withdraw(std::int64_t change, const std::string& stage);
-    /// A person's no: what waits there ends, what others said for it is void, machines do not try again.
+    /// A person's no: what waits there ends, what others said for it is void, machines do not try again. What another
+    /// process drives is ended by that process: before it touches the stage, or by taking the change back. Gives the
+    /// promotion: rejected, or as far as it is. Nothing: there is none.
     std::optional<Promotion> reject(std::int64_t change, const std::string& stage, const std::string& reason);
     std::vector<std::string> rolesOf(const Actor& actor) const;
 
@@ -285,17 +293,22 @@ class Engine {
     std::vector<Recovered> recover(const EngineProgress& progress, const std::stop_token& cancel);
     /// Removes what killed processes left beside the markers of targets.
     void tidyMarkers();
+    /// Tries again to take out what is stuck, where a look says that nothing is in the way any more. What takes a
+    /// person's word, or has steps that cannot be undone, is left alone.
+    std::vector<Recovered> retryStuck(const EngineProgress& progress, const std::stop_token& cancel);
     /// Ends what waited longer than it may. What somebody drives right now is left alone.
     std::vector<Promotion> expire();
     /// Brings in what waited and became ready, in the order of the queues, and on to where it is wanted; nobody else
-    /// may be at it.
-    std::vector<StageReport> driveReady(const EngineProgress& progress, const std::stop_token& cancel);
+    /// may be at it. After `most` no other is begun.
+    std::vector<StageReport> driveReady(const EngineProgress& progress, const std::stop_token& cancel,
+                                        std::optional<Milliseconds> most = std::nullopt);
     /// Keeps the after checks of promoted changes running, each on its schedule, and takes back what they say no to, by
     /// a new promotion. What another process monitors, and a stage that something is at work in, is left alone.
     MonitorReport monitor(const MonitorWish& wish, const EngineProgress& progress, const std::stop_token& cancel);
     /// One look at those whose last one is too long ago.
     MonitorReport lookWhereDue(const EngineProgress& progress, const std::stop_token& cancel);
-    /// Ends one that waits; asks the process that drives it to end otherwise. Gives what it was.
+    /// Ends one that waits; asks the process that drives it to end otherwise, and waits ten seconds for that. Gives
+    /// what it was: find() says what became of it.
     Promotion cancel(std::int64_t promotion);
     /// What is there becomes what the stage holds; nothing, if something is on record and nothing is there any more.
     /// Throws Error(kNotAllowed) for anybody but a person where something is on record, or where it takes a word.
@@ -351,6 +364,7 @@ class Engine {
                           const UndoWish& wish);
     std::optional<StageReport> recoverOne(const Promotion& promotion, const EngineProgress& progress,
                                           const std::stop_token& cancel);
+    void awaitEnd(std::int64_t promotion) const;
     /// Throws Error(kBusy) for one that another process drives.
     void requireUndriven(const Promotion& promotion) const;
     void requireMayAdopt(const std::string& stage, const AdoptWish& wish) const;

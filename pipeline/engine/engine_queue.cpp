@@ -100,12 +100,22 @@ StageReport Engine::enterInTurn(std::int64_t change, const std::string& name, Pr
     return report;
 }
 
-std::vector<StageReport> Engine::driveReady(const EngineProgress& progress, const std::stop_token& cancel) {
+std::vector<StageReport> Engine::driveReady(const EngineProgress& progress, const std::stop_token& cancel,
+                                            std::optional<Milliseconds> most) {
     std::vector<StageReport> reports;
+    const Moment began = parts_.clock.moment();
+    std::size_t all = 0;
+    for (const Stage& stage : project_.pipeline.stages)
+        all += static_cast<std::size_t>(parts_.store.records().lineLength(project_.id, stage.name));
+    EngineProgress counting = progress;
+    std::size_t number = 0;
+    counting.driving = [&](const Promotion& promotion, std::size_t, std::size_t) {
+        progress.driving(promotion, ++number, std::max(number, all));
+    };
     for (const Stage& stage : project_.pipeline.stages) {
         std::set<std::int64_t> tried;
-        while (!cancel.stop_requested()) {
-            auto report = driveNext(stage, tried, std::nullopt, progress, cancel);
+        while (!cancel.stop_requested() && (!most || elapsed(began, parts_.clock.moment()) < *most)) {
+            auto report = driveNext(stage, tried, std::nullopt, counting, cancel);
             if (!report) break;
             reports.push_back(std::move(*report));
             goOn(Promotion(reports.back().promotion), reports, progress, cancel);
@@ -190,6 +200,7 @@ std::optional<StageReport> Engine::driveIfReady(const Promotion& promotion, cons
     } catch (const Error&) {
         return std::nullopt;  // it waits for something that only it needs, as `gradus why` says: others are driven
     }
+    progress.driving(promotion, 0, 0);
     Drive drive(project_, parts_, stage, progress, cancel);
     drive.actFor(promoterOf(promotion.id).value_or(Actor{ActorKind::kAgent, ""}));
     if (promotion.goal) drive.aimAt(*promotion.goal);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <thread>
 
 #include "pipeline/engine/drive.h"
 #include "pipeline/engine/gather_facts.h"
@@ -18,6 +19,8 @@ namespace {
 using State = PromotionState;
 
 constexpr Milliseconds kLookAgain{1000};
+constexpr int kMostTries = 50;
+constexpr Milliseconds kBetweenTries{10};
 
 std::optional<Promotion> waitingIn(const Records& records, std::int64_t change, const std::string& stage) {
     for (const Promotion& promotion : records.unfinishedOf(change))
@@ -135,7 +138,8 @@ ApprovalGiven Engine::approve(std::int64_t change, const std::string& name, cons
                       .rules = project_.rules,
                       .base = now.base,
                       .roles = rolesOf(parts_.actor),
-                      .reason = reason};
+                      .reason = reason,
+                      .given = parts_.clock.moment()};
     if (now.facts.checked) approval.evidence = now.facts.checked->evidence;
     ApprovalFact fact = approvalFact(parts_.store.records(), approval);
     fact.by = parts_.actor;
@@ -177,13 +181,21 @@ std::optional<Promotion> Engine::reject(std::int64_t change, const std::string& 
     const Records& records = parts_.store.records();
     const auto row = records.change(change);
     if (!row) throw Error(ErrorCode::kNotFound, "there is no change c{}", change);
+    // A process that has just parked it lets go of it soon. One that goes on with it asks for rejections in each
+    // transaction that moves it, up to the one that promotes it.
+    std::optional<SandboxLock> lock;
     auto waiting = waitingIn(records, change, stage);
-    const auto lock = waiting ? SandboxLock::attempt(drivingLock(parts_.state, waiting->id)) : std::nullopt;
-    // Somebody drives it: its gates are looked at again before anything is touched.
-    if (waiting && !lock) waiting.reset();
+    for (int i = 0; waiting && i < kMostTries; ++i, waiting = waitingIn(records, change, stage)) {
+        if (auto taken = SandboxLock::attempt(drivingLock(parts_.state, waiting->id))) {
+            lock.emplace(std::move(*taken));
+            break;
+        }
+        std::this_thread::sleep_for(kBetweenTries);
+    }
+    waiting = waitingIn(records, change, stage);
     parts_.store.write([&](Writer& writer) {
         const ActorId actor = writer.actor(parts_.actor);
-        if (waiting)
+        if (lock && waiting)
             writer.movePromotion(
                 {.promotion = waiting->id,
                  .from = State::kWaiting,
@@ -192,10 +204,16 @@ std::optional<Promotion> Engine::reject(std::int64_t change, const std::string& 
                  .reason = fmt::format("{} said no{}", parts_.actor.name, reason.empty() ? "" : ": " + reason)},
                 actor);
         WordWriter(writer, actor, parts_.uid)
-            .reject({change, row->revision, stage, waiting ? std::optional(waiting->id) : std::nullopt, reason});
+            .reject(
+                {change, row->revision, stage, lock && waiting ? std::optional(waiting->id) : std::nullopt, reason});
     });
-    if (lock) lock->removeFile();
-    return waiting ? find(waiting->id) : std::nullopt;
+    if (lock && waiting) {
+        lock->removeFile();
+        return find(waiting->id);
+    }
+    for (const Promotion& promotion : records.unfinishedOf(change))
+        if (promotion.stage == stage && !promotion.undoes) return promotion;
+    return std::nullopt;
 }
 
 bool Engine::awaitOpening(const StageReport& report, Milliseconds& patience, const EngineProgress& progress,

@@ -86,7 +86,9 @@ ChangeFacts changeFacts(const FactsRequest& request) {
 
 SpentFact spentFacts(const FactsRequest& request) {
     const Value* budget = request.stage.policy.settings.find("budget");
-    if (budget == nullptr) return {};
+    const auto failures =
+        request.sources.records.failedTries(request.change.id, request.change.revision, request.stage.name);
+    if (budget == nullptr) return {{}, {}, failures};
     const Time since = request.sources.now - Milliseconds(budget->fields.at("per").number);
     const auto spent = [&](Records::Spent what, const char* name) {
         const auto most = budget->fields.find(name);
@@ -94,13 +96,13 @@ SpentFact spentFacts(const FactsRequest& request) {
         return request.sources.records.spentByMachines(request.project.id, request.stage.name, what, since,
                                                        most->second.number);
     };
-    return {spent(Records::Spent::kPromotions, "promotions"), spent(Records::Spent::kRollbacks, "rollbacks")};
+    return {spent(Records::Spent::kPromotions, "promotions"), spent(Records::Spent::kRollbacks, "rollbacks"), failures};
 }
 
 }  // namespace
 
 FactSources sourcesNow(const EngineParts& parts) {
-    return {parts.store.records(), parts.objects, parts.actor, parts.clock.now()};
+    return {parts.store.records(), parts.objects, parts.actor, parts.clock.now(), parts.clock.moment()};
 }
 
 Facts gatherFacts(const FactsRequest& request) {
@@ -115,7 +117,7 @@ Facts gatherFacts(const FactsRequest& request) {
     facts.base = request.base;
     facts.checked = request.checked;
     facts.verified = verifiedFacts(request.project, records, request.change);
-    addWords(records, request.project.id, request.stage.name, facts);
+    addWords(records, request.project.id, request.stage.name, request.sources.moment, facts);
     if (const auto stuck = records.stageState(request.project.id, request.stage.name).stuck) {
         const auto promotion = records.promotion(*stuck);
         facts.stuck = StuckFact{*stuck, promotion->movedAt, promotion->undoes, records.lastReason(*stuck).value_or("")};

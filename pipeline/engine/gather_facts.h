@@ -14,6 +14,7 @@ struct FactSources {
     const Objects& objects;
     Actor promoter;
     Time now{};
+    Moment moment = {};  ///< the same, as a deadline needs it; without a time: not known
 };
 
 /// As it is now, asked by whoever the engine acts for.

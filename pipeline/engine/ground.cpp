@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pipeline/engine/drive.h"
+#include "stages/drivers/target_lock.h"
 #include "store/audit_query.h"
 #include "store/model/error.h"
 #include "store/model/handle.h"
@@ -69,6 +70,30 @@ EarlierStates statesFor(const std::vector<MergeConflict>& conflicts, EarlierStat
 bool areOutdated(const EngineProject& project, const Records& records) {
     const auto now = records.trustedRules(project.id);
     return now && project.trusted != now->files;
+}
+
+void requireNewestState(const EngineProject& project, const EngineParts& parts) {
+    const std::string store = parts.store.storeId();
+    const std::int64_t newest = parts.store.records().counts().promotions;
+    for (const Stage& stage : project.pipeline.stages) {
+        std::optional<TargetClaim> claim;
+        std::filesystem::path marker;
+        try {
+            marker = parts.driver(stage, {})->identity().marker;
+            if (!marker.empty()) claim = TargetLock::claimOf(marker);
+        } catch (const Error&) {
+            continue;  // whoever enters that stage is told
+        }
+        if (!claim || claim->store != store || claim->promotion <= newest) continue;
+        throw Error(
+            ErrorCode::kDamaged,
+            "stage {} was last written by {}, and this state directory knows no promotion after {}: {} is older "
+            "than the target",
+            stage.name, promotionHandle(claim->promotion), promotionHandle(newest), parts.state.root.native())
+            .hint(fmt::format("put the newest copy of {} back; if there is none, look at what {} holds, then "
+                              "`rm {}` and `gradus adopt {}`",
+                              parts.state.root.native(), stage.name, marker.native(), stage.name));
+    }
 }
 
 bool hasTarget(const EngineParts& parts, const Stage& stage) {

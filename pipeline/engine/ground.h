@@ -22,6 +22,10 @@ bool areOutdated(const EngineProject& project, const Records& records);
 std::optional<Conflict> strayedFrom(const EngineProject& project, const Records& records, const Stage& stage,
                                     const StageDriver& driver, const HeldTree& there);
 
+/// Throws Error(kDamaged) when the marker of a stage's target names a promotion that this store has not come to: an
+/// older copy of the state directory was put back, and its next numbers were given before.
+void requireNewestState(const EngineProject& project, const EngineParts& parts);
+
 /// Something real that one promotion at a time may touch.
 bool hasTarget(const EngineParts& parts, const Stage& stage);
 

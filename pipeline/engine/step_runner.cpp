@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "pipeline/engine/command_mark.h"
@@ -22,6 +23,7 @@ using State = StepState;
 
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 20;
 constexpr const char* kDirectory = "steps";
+constexpr std::array kBetweenStarts{Milliseconds(50), Milliseconds(250), Milliseconds(1000)};
 
 struct ActionWords {
     std::string_view word;
@@ -122,7 +124,12 @@ std::optional<StepTrouble> StepRunner::undo(StepWhen when) {
 
 std::optional<StepTrouble> StepRunner::undoOne(const StepPlan& plan) {
     move(plan, State::kUndoing);
-    const Ended ended = perform(plan, Action::kUndo, {});
+    Ended ended = perform(plan, Action::kUndo, {});
+    // One that could not even be started has done nothing: that may pass.
+    for (auto pause = kBetweenStarts.begin(); !ended.said.began() && pause != kBetweenStarts.end(); ++pause) {
+        parts_.sleep(*pause, {});
+        ended = perform(plan, Action::kUndo, {});
+    }
     const bool isDone = ended.said.succeeded();
     move(plan, isDone ? State::kUndone : State::kUndoFailed, &ended, isDone ? "" : ended.said.text());
     if (isDone) return std::nullopt;

@@ -1,5 +1,7 @@
 #include "pipeline/engine/word_facts.h"
 
+#include <algorithm>
+
 namespace gradus {
 
 namespace {
@@ -40,6 +42,19 @@ std::vector<Maker> makerFacts(const Records& records, std::int64_t change) {
     return facts;
 }
 
+namespace {
+
+// An approval grows old by what the machine counted and by what the log says happened since, not by the clock alone.
+ApprovalFact agedBy(const Records& records, const Approval& approval, const Moment& now) {
+    ApprovalFact fact = approvalFact(records, approval);
+    // Of what was once, only what the log said by then is asked.
+    if (now.at == Time{}) return fact;
+    fact.known = std::max(records.latestSince(approval.seq), approval.at + elapsed(approval.given, now));
+    return fact;
+}
+
+}  // namespace
+
 ApprovalFact approvalFact(const Records& records, const Approval& approval) {
     ApprovalFact fact;
     fact.id = approval.id;
@@ -51,10 +66,10 @@ ApprovalFact approvalFact(const Records& records, const Approval& approval) {
     return fact;
 }
 
-void addWords(const Records& records, std::int64_t project, const std::string& stage, Facts& facts) {
+void addWords(const Records& records, std::int64_t project, const std::string& stage, const Moment& now, Facts& facts) {
     const WordRecords words = records.words();
     for (const Approval& approval : words.approvals(facts.change.id, stage))
-        facts.approvals.push_back(approvalFact(records, approval));
+        facts.approvals.push_back(agedBy(records, approval, now));
     for (const Hold& hold : words.holds(project)) facts.holds.push_back(holdFact(records, hold));
     for (const Pin& pin : words.pins(project))
         facts.pins.push_back(

@@ -12,7 +12,7 @@ namespace gradus {
 std::vector<Maker> makerFacts(const Records& records, std::int64_t change);
 
 /// What people said about the change of `facts`, its promotion, the stage and the project.
-void addWords(const Records& records, std::int64_t project, const std::string& stage, Facts& facts);
+void addWords(const Records& records, std::int64_t project, const std::string& stage, const Moment& now, Facts& facts);
 
 /// An approval as the gates know it.
 ApprovalFact approvalFact(const Records& records, const Approval& approval);

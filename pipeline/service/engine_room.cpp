@@ -123,6 +123,10 @@ EngineParts EngineRoom::parts(const Surroundings& around) {
         .systemGroups = groupsOf,
         .sleep = sleepFor,
         .environment = hostEnvironment_,
+        .freeze =
+            [this, &sandboxes = around.sandboxes](std::function<Digest()> look) {
+                return sandboxes.pin({project_.root, std::move(look), {}});
+            },
     };
 }
 

@@ -119,6 +119,8 @@ class Service {
     std::vector<ChangeView> listChanges(const std::filesystem::path& directory, std::int64_t limit);
     /// What a sandbox changed, with all contents stored, as submitting it would take it. Described: with the words of
     /// the newest commit made inside; git is asked for them there.
+    ChangeSet withEarlierBefore(std::int64_t sandbox, const std::filesystem::path& project, const ChangeSet& changes,
+                                const Objects& store);
     FoundChange changeOfSandbox(const std::filesystem::path& directory, const std::string& sandbox, bool withIgnored,
                                 bool described = false);
     /// What `git apply` takes, and what of the change it cannot say.

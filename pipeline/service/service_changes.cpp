@@ -181,6 +181,28 @@ void Service::describeByCommit(FoundChange& found, const SandboxRecord& sandbox,
     if (firstInvalidUtf8(found.message)) found.message.clear();
 }
 
+// What was applied and taken out again is as it was when the sandbox began, and only its times are new. What the
+// sandbox stood on then was put on record with what was handed in before.
+ChangeSet Service::withEarlierBefore(std::int64_t sandbox, const fs::path& project, const ChangeSet& changes,
+                                     const Objects& store) {
+    const auto isKnown = [](const PathChange& change) { return change.beforeKnown; };
+    if (std::ranges::all_of(changes.changes(), isKnown)) return changes;
+    const Records& records = existing().records();
+    const auto id = records.findProject(identify(project));
+    std::vector<PathChange> all = changes.changes();
+    for (const Digest& set : id ? records.changeSetsOf(*id, sandbox) : std::vector<Digest>()) {
+        if (!store.contains(set)) continue;
+        const ChangeSet earlier = readChanges(store, set);
+        for (PathChange& change : all) {
+            const auto was = std::ranges::find(earlier.changes(), change.path, &PathChange::path);
+            if (change.beforeKnown || was == earlier.changes().end() || !was->beforeKnown) continue;
+            change.before = was->before;
+            change.beforeKnown = true;
+        }
+    }
+    return ChangeSet(std::move(all));
+}
+
 FoundChange Service::changeOfSandbox(const fs::path& directory, const std::string& words, bool withIgnored,
                                      bool described) {
     const auto expired = expiredSandbox(words);
@@ -205,7 +227,8 @@ FoundChange Service::changeOfSandbox(const fs::path& directory, const std::strin
         throw Error(ErrorCode::kUsage, "sandbox {} is of the project {}", sandboxHandle(record.id),
                     view.project.native())
             .hint(fmt::format("go there, or add -C '{}'", view.project.native()));
-    found.changes = withContents(harvest.changes, DirectoryReader(base), store);
+    found.changes =
+        withContents(withEarlierBefore(record.id, view.project, harvest.changes, store), DirectoryReader(base), store);
     for (const Unharvested& item : harvest.refused)
         found.notes.push_back(fmt::format("{}: left out: {}", item.path, item.reason));
     if (harvest.ignored > 0 && !withIgnored)

@@ -79,6 +79,18 @@ CheckSummary Service::check(const fs::path& directory, const CheckWish& wish) {
     tree.evidence.change = tree.changes.digest();
     CheckRunner runner({sandboxes(), store, around_.checkKinds, {}});
     summary.reports = runner.before(pipeline, stage, tree, wish.progress, wish.cancel);
+    const bool moved = std::ranges::any_of(summary.reports, [](const CheckReport& report) { return report.moved; });
+    // Once more, over a copy that stands still. One too large to be copied stays errored.
+    if (const auto frozen = moved && !wish.cancel.stop_requested()
+                                ? sandboxes().pin({.project = tree.project, .look = tree.now, .budget = {}})
+                                : nullptr) {
+        const Digest base = tree.now();
+        if (base == tree.was) {
+            tree.base = &frozen->base();
+            tree.now = {};
+            summary.reports = runner.before(pipeline, stage, tree, wish.progress, wish.cancel);
+        }
+    }
     summary.notRun = notRunOf(pipeline, stage, summary);
     return summary;
 }

@@ -9,6 +9,7 @@
 #include "stages/changes/merge.h"
 #include "stages/changes/patch.h"
 #include "stages/changes/tree_reader.h"
+#include "stages/changes/tree_stamp.h"
 #include "stages/sandbox/owner.h"
 #include "store/change_sets.h"
 #include "store/model/error.h"
@@ -123,8 +124,11 @@ RaceGround Service::groundFor(const fs::path& root, const RaceWish& wish, RaceRe
             "the project is too large to be copied: whoever runs while something in it changes is out");
     const Digest was = look();
     // Reading it is for one thread at a time.
-    ground.moved = [this, root, was, mutex = std::make_shared<std::mutex>()]() -> std::optional<std::string> {
+    ground.moved = [this, root, was, stamp = std::make_shared<TreeStamp>(root),
+                    mutex = std::make_shared<std::mutex>()]() -> std::optional<std::string> {
         const std::lock_guard guard(*mutex);
+        // What was put back was there all the same.
+        if (const auto moved = stamp->moved(1); !moved.empty()) return moved.front();
         if (baseNow(root).digest() == was) return std::nullopt;
         return "the project";
     };

@@ -142,6 +142,11 @@ std::optional<Time> Service::unhold(const fs::path& directory, const Spoken& wha
 
 Pin Service::pin(const fs::path& directory, const Spoken& what, const std::string& reason, bool onlyTry) {
     requirePerson(caller(), "pin a stage");
+    if (!what.stage)
+        throw Error(ErrorCode::kUsage, "'{}' is a change; name the stage that shall keep it",
+                    what.change ? changeHandle(what.change->id) : "")
+            .hint(fmt::format("gradus pin {} {}", engine(directory).project().pipeline.stages.back().name,
+                              what.change ? changeHandle(what.change->id) : "CHANGE"));
     Pin pin{.project = projectOf(directory), .stage = what.stage.value_or(""), .reason = reason};
     if (what.change) {
         pin.change = what.change->id;
@@ -160,9 +165,16 @@ Pin Service::pin(const fs::path& directory, const Spoken& what, const std::strin
     return pin;
 }
 
-void Service::unpin(const fs::path& directory, const std::string& stage) {
+void Service::unpin(const fs::path& directory, const std::string& words) {
     requirePerson(caller(), "unpin a stage");
     const std::int64_t project = projectOf(directory);
+    // Releases before this one took a change without a stage, and pinned none: such a pin is named by its change.
+    const auto handle = parseHandle(words);
+    const auto pins = writing().records().words().pins(project);
+    const bool isOfNoStage = std::ranges::any_of(pins, [&](const Pin& pin) {
+        return pin.stage.empty() && handle && handle->kind == HandleKind::kChange && pin.change == handle->number;
+    });
+    const std::string stage = isOfNoStage ? "" : words;
     say([&](WordWriter& words) { words.unpin(project, stage); });
 }
 

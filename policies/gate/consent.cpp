@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "store/model/actor_name.h"
+
 namespace gradus {
 
 namespace {
@@ -13,9 +15,15 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Names are declared: one who may not act as `alice` does not become another by writing `Alice`.
+bool isSame(const Actor& one, const Actor& other) {
+    return one.kind == other.kind && (one.name == other.name || actorKey(one.name) == actorKey(other.name));
+}
+
 bool isSponsor(const Facts& facts, const Actor& actor) {
     const auto& makers = facts.change.makers;
-    return std::any_of(makers.begin(), makers.end(), [&](const Maker& maker) { return maker.sponsor == actor; });
+    return std::any_of(makers.begin(), makers.end(),
+                       [&](const Maker& maker) { return maker.sponsor && isSame(*maker.sponsor, actor); });
 }
 
 /// Whatever its age.
@@ -23,8 +31,14 @@ bool suits(const GateInput& input, const ConsentDemand& demand, const ApprovalFa
     if (!whyItDoesNotCount(input.facts, approval).empty()) return false;
     if (!demand.role.empty() && !contains(approval.roles, demand.role)) return false;
     if (demand.notSponsor && isSponsor(input.facts, approval.by)) return false;
-    return !(demand.notPromoter && approval.by == input.facts.promoter);
+    return !(demand.notPromoter && isSame(approval.by, input.facts.promoter));
 }
+
+struct Latest {
+    std::string name;
+    Time lapse = Time::min();
+    bool counts = false;
+};
 
 std::string expiredText(const Consent& consent) {
     return consent.expired.empty() ? std::string() : fmt::format(" (expired: {})", listText(consent.expired));
@@ -44,7 +58,7 @@ std::string whyOtherSubject(const Facts& facts, const Subject& subject) {
 
 bool isMaker(const Facts& facts, const Actor& actor) {
     const auto& makers = facts.change.makers;
-    return std::any_of(makers.begin(), makers.end(), [&](const Maker& maker) { return maker.actor == actor; });
+    return std::any_of(makers.begin(), makers.end(), [&](const Maker& maker) { return isSame(maker.actor, actor); });
 }
 
 bool isByPeople(const Facts& facts) {
@@ -63,19 +77,21 @@ std::string whyItDoesNotCount(const Facts& facts, const ApprovalFact& approval) 
 
 Consent consentTo(const GateInput& input, const ConsentDemand& demand) {
     Consent consent;
-    std::map<std::string, Time> lapses;  // of each person's latest
+    std::map<std::string, Latest> lapses;  // of each person's latest
     for (const ApprovalFact& approval : input.facts.approvals) {
         if (!suits(input, demand, approval)) continue;
         const Time until = approval.at + demand.expires;
-        consent.uses.push_back({approval.id, until, input.now >= until});
-        Time& lapse = lapses.try_emplace(approval.by.name, Time::min()).first->second;
-        lapse = std::max(lapse, until);
+        // A clock that was set back makes nothing young again.
+        const bool isExpired = std::max(input.now, approval.known) >= until;
+        consent.uses.push_back({approval.id, until, isExpired});
+        Latest& latest = lapses.try_emplace(actorKey(approval.by.name), Latest{approval.by.name}).first->second;
+        latest.counts = latest.counts || !isExpired;
+        if (!isExpired) latest.lapse = std::max(latest.lapse, until);
     }
     std::vector<Time> latestFirst;
-    for (const auto& [person, lapse] : lapses) {
-        const bool counts = input.now < lapse;
-        (counts ? consent.people : consent.expired).push_back(person);
-        if (counts) latestFirst.push_back(lapse);
+    for (const auto& [key, latest] : lapses) {
+        (latest.counts ? consent.people : consent.expired).push_back(latest.name);
+        if (latest.counts) latestFirst.push_back(latest.lapse);
     }
     const auto needed = static_cast<std::size_t>(demand.count);
     consent.isEnough = latestFirst.size() >= needed;

@@ -61,6 +61,8 @@ struct ApprovalFact {
     Time at{};
     Subject subject;
     std::optional<std::int64_t> usedBy;  ///< the promotion that applied something on its strength
+    /// How late it is by all that happened since, whatever the clock shows now.
+    Time known = Time::min();
 };
 
 /// The answer of an earlier stage about one revision. Of several the last one counts.
@@ -153,6 +155,7 @@ struct QueuedFact {
 struct SpentFact {
     std::vector<Time> promotions;
     std::vector<Time> rollbacks;
+    std::vector<Time> failures = {};  ///< of this revision: its checks said no, newest first, whoever asked
 };
 
 /// The last stage that this change may reach without a person, and who said so.

@@ -405,6 +405,7 @@ RollbackOutcome BranchDriver::rollback(const Checkpoint& checkpoint) {
             act();
         } catch (const Error& fault) {
             outcome.problems.push_back(problemOf(fault));
+            outcome.isWorthAnother |= fault.code() == ErrorCode::kInfrastructure;
         }
     };
     if (step.push) attempt([&] { remoteOf(*step.push).takeBack(step.commit, step.push->before, outcome); });

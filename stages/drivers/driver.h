@@ -85,6 +85,8 @@ struct RollbackOutcome {
     std::vector<Kept> kept;
     /// What is not as the checkpoint says and nobody but us could have touched, or could not be put back: stuck.
     std::vector<std::string> problems;
+    /// The machine failed at one of them, rather than a command or a person: rollback() may get on when called again.
+    bool isWorthAnother = false;
     std::string log;
     /// All that the change says was there before it came, so there was nothing of it to take back.
     bool wroteNothing = false;

@@ -118,8 +118,9 @@ bool ReleaseDirectoryDriver::switchBack(const ReleaseStep& step, RollbackOutcome
     const bool isActivated = !activation.isOpen && activation.id != step.id;
     if (activate_.empty() || (isActivated && !isOurs)) return true;
     const HostOutcome said = activate(step, true, outcome.log);
-    if (!said.succeeded() && step.previousLink)
-        outcome.problems.push_back("activate, after going back: " + said.text());
+    if (said.succeeded() || !step.previousLink) return true;
+    outcome.problems.push_back("activate, after going back: " + said.text());
+    outcome.isWorthAnother = !said.began();
     return true;
 }
 

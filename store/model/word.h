@@ -30,6 +30,8 @@ struct Approval {
     Time at{};
     bool withdrawn = false;
     std::optional<std::int64_t> usedBy;  ///< the promotion that applied something on its strength
+    Moment given = {};                   ///< `at`, as a deadline needs it
+    std::int64_t seq = 0;
 };
 
 /// Something that must not go on: a stage, a change, or a change in a stage. What is not named is not limited.

@@ -120,6 +120,25 @@ TEST_F(CheckRunnerTest, ATreeThatMovedMeanwhileMakesTheVerdictVoid) {
     EXPECT_EQ(verdictOf(reports), Cause::kErrored);
 }
 
+// Whatever the rules say of freshness: what the check looked at was, for a while, something else.
+TEST_F(CheckRunnerTest, AnEditThatWasTakenBackMakesTheVerdictVoid) {
+    for (const char* command : {"echo ready; true", "echo ready; false"}) {
+        rules(fmt::format("[check.a]\nrun = [\"sh\", \"-c\", \"{}\"]\n", command));
+        std::ofstream(project_.path() / "edited") << "one";
+        tree_.was = sha256("the same");
+        tree_.now = [] { return sha256("the same"); };
+        progress_.output = [&](const Check&, Stream, std::string_view) {
+            std::ofstream(project_.path() / "edited") << "other";
+            std::ofstream(project_.path() / "edited") << "one";
+        };
+        const auto reports = before();
+        ASSERT_EQ(reports.size(), 1U);
+        EXPECT_TRUE(reports[0].moved);
+        EXPECT_EQ(reports[0].answer.verdict, Cause::kErrored) << "not failed: it says nothing about the change";
+        EXPECT_NE(reports[0].answer.reason.find("'edited' moved"), std::string::npos) << reports[0].answer.reason;
+    }
+}
+
 TEST_F(CheckRunnerTest, ATreeThatMovedBeforeMakesTheVerdictVoidAsWell) {
     rules("[check.a]\nrun = \"true\"\n");
     tree_.was = sha256("before");

@@ -71,7 +71,10 @@ TEST_F(EngineTest, ANoAfterIsTakenBack) {
 
 TEST_F(EngineTest, AfterAFailureAMachineWaitsAndAPersonMay) {
     GRADUS_CASES("I20");
-    rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kFailed : Cause::kPassed; };
+    // Well before the switch: it is the change that is to blame.
+    rig.answers.after = [looks = 0](const std::string& stage) mutable {
+        return stage == "local" && ++looks > 1 ? Cause::kFailed : Cause::kPassed;
+    };
     const std::int64_t change = rig.submit(sampleAfter());
     EXPECT_EQ(rig.promote(change, "local").stages.back().promotion.state, S::kRolledBack);
     EXPECT_EQ(difference(rig.projectTree(), before), "");
@@ -261,8 +264,8 @@ TEST_F(EngineTest, ATargetThatCannotBeRestoredIsStuckAndClosed) {
     GRADUS_CASES("CR15");
     ASSERT_TRUE(rig.promote(rig.submit(sampleAfter())).succeeded());
     const auto old = std::filesystem::canonical(rig.production() / "current");
-    rig.answers.after = [&](const std::string& stage) {
-        if (stage != "production") return Cause::kPassed;
+    rig.answers.after = [&, looks = 0](const std::string& stage) mutable {
+        if (stage != "production" || ++looks == 1) return Cause::kPassed;
         std::filesystem::remove_all(old);  // somebody tidied up too much
         return Cause::kFailed;
     };

@@ -133,7 +133,10 @@ TEST_F(EngineWords, ATestThatIsSwitchedOffNeedsAPerson) {
 
 TEST_F(EngineWords, TheSamePatchIsHeldAsAnotherChange) {
     GRADUS_CASES("I20");
-    rig.answers.after = [](const std::string& stage) { return stage == "local" ? Cause::kFailed : Cause::kPassed; };
+    // Well before the switch: it is the change that is to blame.
+    rig.answers.after = [looks = 0](const std::string& stage) mutable {
+        return stage == "local" && ++looks > 1 ? Cause::kFailed : Cause::kPassed;
+    };
     rig.actor = {ActorKind::kAgent, "fixer"};
     const std::int64_t change = rig.submit(sampleAfter(), rig.actor);
     ASSERT_EQ(rig.promote(change, "local").stages.back().promotion.state, S::kRolledBack);

@@ -35,6 +35,22 @@ TEST(ActorName, TakesANameThatIsWhollyInOneScript) {
         EXPECT_EQ(actorNameProblem(name), "") << name;
 }
 
+TEST(ActorName, TwoSpellingsOfOneNameHaveOneKey) {
+    for (const char* name : {"Alice", "ALICE", "\uff41lice", "\uff21\uff4c\uff49\uff43\uff45", "alice.", "alice-",
+                             "_alice_", "alice\u2024", "\u24d0lice", "\U0001d41alice", "a\u2113ice"})
+        EXPECT_EQ(actorKey(name), "alice") << name;
+    EXPECT_EQ(actorKey("JOS\u00c9"), actorKey("jos\u00e9"));
+    EXPECT_EQ(actorKey("\u0418\u0412\u0410\u041d"), actorKey("\u0438\u0432\u0430\u043d"));
+    EXPECT_EQ(actorKey("\u0141ukasz"), actorKey("\u0142ukasz"));
+    EXPECT_EQ(actorKey("stra\u00dfe"), actorKey("STRASSE"));
+}
+
+TEST(ActorName, DifferentPeopleHaveDifferentKeys) {
+    for (const char* name : {"alicia", "al.ice", "alice2", "bob", "jos\u00e9", "jose", "\u5c71\u7530", "a.b"})
+        for (const char* other : {"alice", "ab", "josef", "\u5c71\u672c"}) EXPECT_NE(actorKey(name), actorKey(other));
+    EXPECT_NE(actorKey("..."), actorKey("--")) << "of marks alone, all count";
+}
+
 TEST(ActorName, SaysWhatIsWrongWithIt) {
     EXPECT_EQ(actorNameProblem("alice "), "begins or ends with a space");
     EXPECT_EQ(actorNameProblem("alice\t"), "holds \\t, which nobody sees");
