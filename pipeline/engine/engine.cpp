@@ -348,6 +348,10 @@ std::vector<Recovered> Engine::retryStuck(const EngineProgress& progress, const 
         const Promotion promotion = promotionOf(parts_.store.records(), *stuck);
         try {
             requireTakeable(promotion);
+            // Before the target is locked, which may make its directory.
+            const Promotion taken =
+                promotion.undoes ? promotionOf(parts_.store.records(), *promotion.undoes) : promotion;
+            requireWayBack(*parts_.driver(stage, {}), parts_.objects, taken);
             all.push_back({promotion, rollBack(promotion.id, progress, cancel)});
         } catch (const Error&) {
             continue;  // it stays as it is; whoever asks is told why, and the way out
