@@ -100,7 +100,8 @@ void noteHiddenTmp(const CommandRequest& command, const ClonePlan& plan, Executi
 void requireSpaceToKeep(const fs::path& state, Afterwards afterwards) {
     constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
     if (afterwards == Afterwards::kDiscard || afterwards == Afterwards::kAsk) return;
-    const auto left = roomAt(state);
+    auto left = roomAt(state / "sandboxes");  // where layers lie, once there are any
+    if (!left) left = roomAt(state);
     if (!left || left->bytes >= kLeast) return;
     throw Error(ErrorCode::kInfrastructure, "there is no space to keep a sandbox: {} has {} KiB free, and nothing ran",
                 state.native(), left->bytes / 1024)
