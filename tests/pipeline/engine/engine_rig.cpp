@@ -48,6 +48,7 @@ checks = ["unit", "health"]
 commit = {}
 [policy.local]
 extends = "none"
+hazards = "allow"
 freshness = "{}"
 alone = ["person", "agent"]
 )",
@@ -76,6 +77,7 @@ soak = "{}ms"
 monitor = "{}ms"
 [policy.production]
 extends = "none"
+hazards = "allow"
 rollback = "{}"
 alone = ["person", "agent"]
 {}
