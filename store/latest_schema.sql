@@ -71,7 +71,6 @@ CREATE TABLE project (
     seq    integer not null
 , key text, path_seq integer) strict;
 CREATE INDEX project_by_inode on project (inode, device);
-CREATE INDEX project_by_key on project (key);
 CREATE TABLE trusted_rules (
     project integer primary key references project (id),
     rules   blob not null check (length(rules) = 32),  -- digest of the file set
@@ -359,3 +358,4 @@ CREATE TABLE maker (
     seq      integer not null,
     primary key (change, revision, actor)
 ) strict, without rowid;
+CREATE INDEX project_by_key on project (key);

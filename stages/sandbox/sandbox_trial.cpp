@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "stages/changes/room.h"
@@ -96,15 +97,19 @@ void noteHiddenTmp(const CommandRequest& command, const ClonePlan& plan, Executi
     }
 }
 
-// What cannot be kept is lost after it ran, so it is refused before. Whoever is asked at the end can make room first.
-void requireSpaceToKeep(const fs::path& state, Afterwards afterwards) {
-    constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
-    if (afterwards == Afterwards::kDiscard || afterwards == Afterwards::kAsk) return;
+std::uint64_t spaceForLayers(const fs::path& state) {
     auto left = roomAt(state / "sandboxes");  // where layers lie, once there are any
     if (!left) left = roomAt(state);
-    if (!left || left->bytes >= kLeast) return;
+    return left ? left->bytes : UINT64_MAX;
+}
+
+// What cannot be kept is lost after it ran, so it is refused before. Whoever is asked at the end can make room first.
+void requireSpaceToKeep(const fs::path& state, Afterwards afterwards, const std::function<std::uint64_t()>& emptyTrash) {
+    constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+    if (afterwards == Afterwards::kDiscard || afterwards == Afterwards::kAsk) return;
+    if (spaceForLayers(state) >= kLeast || (emptyTrash() > 0 && spaceForLayers(state) >= kLeast)) return;
     throw Error(ErrorCode::kInfrastructure, "there is no space to keep a sandbox: {} has {} KiB free, and nothing ran",
-                state.native(), left->bytes / 1024)
+                state.native(), spaceForLayers(state) / 1024)
         .hint("free some space (`gradus gc`), or keep nothing: gradus try --discard");
 }
 
@@ -126,7 +131,8 @@ Trial Sandboxes::attempt(const TryRequest& request) {
             return 0;
         });
     reap();
-    requireSpaceToKeep(inside_->around.state.root, request.afterwards);
+    requireSpaceToKeep(inside_->around.state.root, request.afterwards,
+                       [this] { return inside_->emptyTrashIfPossible(); });
     const CommandRequest& command = request.command;
     const Confiner confiner = inside_->confinerFor(command);
     const Limits limits = insisted(command);

@@ -170,8 +170,9 @@ Attempt makeHostMounts(const HostView& view, bool rootless, std::vector<ShownMou
 Attempt placeHostMounts(int root, const std::vector<ShownMount>& mounts) {
     for (const ShownMount& mount : mounts) {
         const Descriptor place = lookInside(root, mount.path);
-        // Renamed or deleted outside, a moment ago: then it is not shown.
-        if (!place && (errno == ENOENT || errno == ENOTDIR)) continue;
+        // Renamed or deleted outside, a moment ago: then it is not shown. An ordinary user's overlay does not even find
+        // a directory at its top that this user may not read, because it asks that directory for its overlay marks.
+        if (!place && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) continue;
         if (!place) return failure("host view", mount.path);
         if (auto failed = attachMount(mount.mounted.get(), place.get(), mount.path)) return failed;
     }

@@ -19,7 +19,7 @@ class Identity : public test::TroubledProgram {
         fs::remove(mark);
         rules("\"local\"", "[stage.local]\nchecks = [\"after\"]\n" +
                                afterCheck(fmt::format(
-                                   "test ! -e '{0}' && touch '{0}' && kill -9 $PPID; grep -q v2 app.txt && exit 1; "
+                                   "grep -q v2 app.txt && test ! -e '{0}' && touch '{0}' && kill -9 $PPID; grep -q v2 app.txt && exit 1; "
                                    "exit 0",
                                    mark.native())));
     }

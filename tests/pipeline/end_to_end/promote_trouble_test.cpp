@@ -75,7 +75,9 @@ TEST_P(Trouble, WhatGitRunsIsWrittenOnAPersonsWord) {
     rules("\"local\"", "");
     const std::string change = changed("echo '*.txt text' > .gitattributes");
     variables["GRADUS_ACTOR"] = "agent:fixer";
-    EXPECT_EQ(gradus({"promote", change}).exit, 1);
+    const Ended refused = gradus({"promote", change});
+    EXPECT_EQ(refused.exit, 8) << refused.out << refused.err;
+    EXPECT_TRUE(has(refused.err, "it changes what judges changes: .gitattributes")) << refused.err;
     variables.erase("GRADUS_ACTOR");
     const Ended ended = gradus({"promote", change});
     EXPECT_EQ(ended.exit, 0) << ended.out << ended.err;

@@ -8,6 +8,8 @@
 namespace gradus::test {
 namespace {
 
+using S = PromotionState;
+
 class HalfWay : public testing::Test {
   protected:
     void SetUp() override { build(rig_.project(), sampleBefore()); }
@@ -41,7 +43,6 @@ class HalfWay : public testing::Test {
 };
 
 TEST_F(HalfWay, AnotherProjectsPromotionKeepsOthersOut) {
-    using S = PromotionState;
     marked({S::kWaiting, S::kChecking, S::kApplying});
     const Tree before = rig_.projectTree();
     const std::string said = refusal();
@@ -51,7 +52,6 @@ TEST_F(HalfWay, AnotherProjectsPromotionKeepsOthersOut) {
 }
 
 TEST_F(HalfWay, WhatCameToItsEndKeepsNobodyOut) {
-    using S = PromotionState;
     marked({S::kWaiting, S::kChecking, S::kApplying, S::kVerifying});
     EXPECT_EQ(refusal(), "");
 }

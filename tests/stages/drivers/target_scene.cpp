@@ -38,6 +38,9 @@ void makeRepository(const fs::path& at, const std::string& options) {
     const fs::path model = place->second / "repository";
     if (isNew) run("git init -q -b main --template= " + options + " '" + model.native() + "'");
     fs::copy(model, at, fs::copy_options::recursive);
+    // What the template of git's installation has besides samples.
+    const fs::path git = fs::exists(at / ".git") ? at / ".git" : at;
+    for (const char* directory : {"hooks", "info"}) fs::create_directory(git / directory);
 }
 
 /// All that lies in `project`, committed: git is run for the first of each kind, and everyone after gets a copy of its
