@@ -164,13 +164,15 @@ class Demo {
                       "Production has been switched, its health check is still looking, and the power goes, as it "
                       "were.");
         change("sed -i 's/fine apples/fine red apples/' shop.sh test.sh", "red", "Say what colour they are", "c5");
-        // As long as that file is there: what asks must not outlive the demo. What it looks at before the switch is quick.
+        // As long as that file is there: what asks must not outlive the demo. What it looks at before the switch is
+        // quick.
         const fs::path slow = player_.project().parent_path() / "slow";
         player_.behind("production becomes slow", [&] {
             writeFileDurably(slow, "", 0644);
-            writeFileDurably(settings(), fmt::format("price=2\nwhile [ -e '{}' ] && grep -q red \"$0\"; do sleep 0.1; done\n",
-                                         slow.native()),
-                             0644);
+            writeFileDurably(
+                settings(),
+                fmt::format("price=2\nwhile [ -e '{}' ] && grep -q red \"$0\"; do sleep 0.1; done\n", slow.native()),
+                0644);
         });
         const fs::path current = production() / "current";
         const std::string before = fs::read_symlink(current).native();

@@ -104,7 +104,8 @@ std::uint64_t spaceForLayers(const fs::path& state) {
 }
 
 // What cannot be kept is lost after it ran, so it is refused before. Whoever is asked at the end can make room first.
-void requireSpaceToKeep(const fs::path& state, Afterwards afterwards, const std::function<std::uint64_t()>& emptyTrash) {
+void requireSpaceToKeep(const fs::path& state, Afterwards afterwards,
+                        const std::function<std::uint64_t()>& emptyTrash) {
     constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
     if (afterwards == Afterwards::kDiscard || afterwards == Afterwards::kAsk) return;
     if (spaceForLayers(state) >= kLeast || (emptyTrash() > 0 && spaceForLayers(state) >= kLeast)) return;

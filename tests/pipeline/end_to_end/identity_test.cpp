@@ -18,10 +18,10 @@ class Identity : public test::TroubledProgram {
         const fs::path mark = outside("killed", "");
         fs::remove(mark);
         rules("\"local\"", "[stage.local]\nchecks = [\"after\"]\n" +
-                               afterCheck(fmt::format(
-                                   "grep -q v2 app.txt && test ! -e '{0}' && touch '{0}' && kill -9 $PPID; grep -q v2 app.txt && exit 1; "
-                                   "exit 0",
-                                   mark.native())));
+                               afterCheck(fmt::format("grep -q v2 app.txt && test ! -e '{0}' && touch '{0}' && kill -9 "
+                                                      "$PPID; grep -q v2 app.txt && exit 1; "
+                                                      "exit 0",
+                                                      mark.native())));
     }
     void killedHalfWay() {
         const Ended killed = gradus({"promote", changed("echo v2 > app.txt")});
