@@ -12,8 +12,8 @@ namespace gradus {
 /// A name or a value that looks like a password, a key or a token. Errs on the side of yes.
 bool looksSecret(std::string_view name, std::string_view value);
 
-/// Whether a line of settings (ini, TOML, YAML, a script) has the form of a secret: a token, a password in an address, or
-/// a value of a name that says so. A value that is looked up elsewhere, such as "${TOKEN}", is none.
+/// Whether a line of settings (ini, TOML, YAML, a script) has the form of a secret: a token, a password in an address,
+/// or a value of a name that says so. A value that is looked up elsewhere, such as "${TOKEN}", is none.
 bool holdsSecret(std::string_view text);
 
 /// Who the command is, in words; from the user database.

@@ -79,7 +79,7 @@ TEST_P(Identity, ACopyOfWhatIsHalfDoneIsToldApartAndWaitsForIt) {
     const fs::path copy = scratch / "copy";
     shell(fmt::format("cp -a '{}' '{}'", original.native(), copy.native()));
     project = copy;
-    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0) << "another project, whose rules nobody trusted yet";
+    ASSERT_EQ(gradus({"trust", "--yes"}).exit, 0) << "another project, whose rules are not trusted yet";
     EXPECT_FALSE(has(gradus({"status"}).out, "left by a process that ended"));
     const Ended refused = gradus({"promote", changed("echo u2 > lib/util.txt")});
     EXPECT_NE(refused.exit, 0) << refused.out << refused.err;

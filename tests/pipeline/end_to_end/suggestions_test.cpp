@@ -86,7 +86,7 @@ TEST(UnusableHome, IsNamedAndNoFaultOfGradus) {
     std::string said;
     for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
     ::pclose(pipe);
-    if (has(said, "exit=126") || has(said, "exit=127")) GTEST_SKIP() << "nobody but root reaches the program";
+    if (has(said, "exit=126") || has(said, "exit=127")) GTEST_SKIP() << "only root can reach the program";
     EXPECT_FALSE(has(said, "bug")) << said;
     EXPECT_TRUE(has(said, "GRADUS_HOME")) << said;
     EXPECT_TRUE(has(said, "exit=125")) << said;
